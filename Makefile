@@ -1,0 +1,48 @@
+# Two commands matter: `make demo` and `make test`. Both set up everything they need in .venv, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types bench format clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed ## geodesics on a learned manifold: a figure and a table, in demo/
+	@$(BIN)/orthodrome demo --out demo
+
+test: lint types ## every check and every test
+	@echo "== tests"
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-test
+	@echo "== ruff"
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-test
+	@echo "== mypy"
+	@$(BIN)/mypy
+
+bench: $(VENV)/.installed-test ## the measured claims of the README, printed
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+format: $(VENV)/.installed-test ## let ruff mend what it can
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+clean: ## remove the environment and what the demo made
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/.created:
+	@echo "== making the environment $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "orthodrome needs Python 3.11 or newer; call: make PYTHON=python3.11 ...")'
+	@$(PYTHON) -m venv $(VENV) && touch $@
+
+$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "== installing orthodrome and what it stands on (a minute or two, once)"
+	@$(PIP) --editable . && touch $@
+
+$(VENV)/.installed-test: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "== installing orthodrome with its test tools (two minutes or so, once)"
+	@$(PIP) --editable '.[test,torch]' && touch $@ $(VENV)/.installed

@@ -1,0 +1,87 @@
+"""orthodrome: shortest paths, distances and statistics on Riemannian manifolds learned from data.
+
+The public names, in the order of the flow: data → metric → curve → solver → path → maps and distances. Each is imported
+when it is first used, so that `import orthodrome` costs next to nothing.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from orthodrome import datasets, io, plotting
+    from orthodrome._boundary import ConvergenceWarning
+    from orthodrome.curves import Matern, SquaredExponential
+    from orthodrome.distances import distance, distance_matrix
+    from orthodrome.maps import exp_map, geodesic, log_map
+    from orthodrome.metrics import LocalPCA, Metric, MetricTensor, Pullback
+    from orthodrome.path import Path, shortest_path
+    from orthodrome.solvers import Collocation, FixedPoint, Solver
+    from orthodrome.solving import Info
+    from orthodrome.status import Status
+
+_HOME = {
+    "datasets": None,
+    "io": None,
+    "Metric": "metrics",
+    "LocalPCA": "metrics",
+    "Pullback": "metrics",
+    "MetricTensor": "metrics",
+    "SquaredExponential": "curves",
+    "Matern": "curves",
+    "Solver": "solvers",
+    "FixedPoint": "solvers",
+    "Collocation": "solvers",
+    "shortest_path": "path",
+    "Path": "path",
+    "Status": "status",
+    "Info": "solving",
+    "ConvergenceWarning": "_boundary",
+    "distance": "distances",
+    "distance_matrix": "distances",
+    "log_map": "maps",
+    "exp_map": "maps",
+    "geodesic": "maps",
+    "plotting": None,
+}
+"""Where each public name lives; None for a module of its own."""
+
+__all__ = [
+    "Collocation",
+    "ConvergenceWarning",
+    "FixedPoint",
+    "Info",
+    "LocalPCA",
+    "Matern",
+    "Metric",
+    "MetricTensor",
+    "Path",
+    "Pullback",
+    "Solver",
+    "SquaredExponential",
+    "Status",
+    "datasets",
+    "distance",
+    "distance_matrix",
+    "exp_map",
+    "geodesic",
+    "io",
+    "log_map",
+    "plotting",
+    "shortest_path",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'orthodrome' has no attribute {name!r}")
+    home = _HOME[name]
+    found = importlib.import_module(f"orthodrome.{home or name}")
+    value = found if home is None else getattr(found, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

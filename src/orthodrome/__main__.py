@@ -1,0 +1,5 @@
+"""`python -m orthodrome` is the command `orthodrome`."""
+
+from orthodrome.cli import main
+
+main()

@@ -1,0 +1,154 @@
+"""The door: the only place that checks input, enters float64, and warns. Everything behind it may trust its arrays."""
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from orthodrome.status import Status
+
+Array = np.ndarray[Any, Any]
+
+
+class ConvergenceWarning(UserWarning):
+    """Some of the problems in a call were not solved. Warned once a call, with how many, why, and what to try."""
+
+
+@contextlib.contextmanager
+def double_precision() -> Iterator[None]:
+    """JAX computes in float64 inside this scope, in this thread, and nowhere else."""
+    with jax.enable_x64(True):
+        yield
+
+
+def as_floats(value: Any, name: str) -> Array:
+    """Any array of real numbers as NumPy float64: from NumPy, JAX, torch (on the CPU) or nested lists."""
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(
+            f"{name} is being traced by jax.jit, jax.vmap or jax.grad, and this function works on finished numbers: "
+            "call it outside the transformation, or use the metric's own *_at methods, which are plain JAX."
+        )
+    if hasattr(value, "detach") and hasattr(value, "device"):  # a torch tensor, without importing torch
+        if value.device.type != "cpu":
+            raise TypeError(f"{name} is a torch tensor on {value.device}: pass {name}.cpu().")
+        value = value.detach().numpy()
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} should be an array of numbers; rows of different lengths arrived ({error}).") from None
+    if array.dtype.kind in "USOT":
+        with contextlib.suppress(ValueError, TypeError):
+            if array.dtype.kind == "O":
+                array = array.astype(np.float64)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} should be an array of real numbers; its type is {array.dtype}: convert it to floats.")
+    return array.astype(np.float64)  # always a copy: later changes by the caller change nothing here
+
+
+def as_points(value: Any, name: str, dim: int | None = None) -> Array:
+    """Finite points of shape (..., dim)."""
+    array = as_floats(value, name)
+    if array.ndim == 0 or array.shape[-1] == 0:
+        raise ValueError(f"{name} should have shape (..., d), coordinates last; a shape of {array.shape} arrived.")
+    if dim is not None and array.shape[-1] != dim:
+        raise ValueError(
+            f"{name} has {array.shape[-1]} coordinates, the metric is on {dim}: pass points of shape (..., {dim})."
+        )
+    require_finite(array, name)
+    return array
+
+
+def require_finite(array: Array, name: str) -> None:
+    """Refuse NaN and infinity, naming the first place they stand."""
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        place = ", ".join(map(str, bad[0]))
+        raise ValueError(
+            f"{name} should be finite; {len(bad)} of {array.size} numbers are NaN or infinite, the first at "
+            f"[{place}]: remove or fill those rows."
+        )
+
+
+def as_data(value: Any, name: str = "data") -> Array:
+    """A data set: finite, shape (n, D), with at least two points that are not all the same."""
+    array = as_points(value, name)
+    if array.ndim != 2:
+        raise ValueError(f"{name} should have shape (n, D), a row a point; a shape of {array.shape} arrived.")
+    if len(array) < 2:
+        raise ValueError(f"{name} should have at least 2 points to learn a metric from; {len(array)} arrived.")
+    if np.all(array == array[0]):
+        raise ValueError(f"{name} should have at least 2 different points; all {len(array)} rows are the same.")
+    return array
+
+
+def as_positive(value: Any, name: str) -> float:
+    """A positive, finite number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} should be a positive number; {value!r} arrived.") from None
+    if not (np.isfinite(number) and number > 0):
+        raise ValueError(f"{name} should be positive and finite; {number} arrived.")
+    return number
+
+
+def as_count(value: Any, name: str, least: int) -> int:
+    """A whole number, at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} should be a whole number; {value!r} arrived.")
+    if value < least:
+        raise ValueError(f"{name} should be at least {least}; {value} arrived.")
+    return int(value)
+
+
+def as_times(value: Any) -> Array:
+    """Times in [0, 1], of shape () or (T,)."""
+    t = as_floats(value, "t")
+    if t.ndim > 1:
+        raise ValueError(f"t should be a number or have shape (T,); a shape of {t.shape} arrived.")
+    require_finite(t, "t")
+    if np.any((t < 0) | (t > 1)):
+        raise ValueError(f"t should lie in [0, 1], where the path lives; {t.min():g} to {t.max():g} arrived.")
+    return t
+
+
+def broadcast(arrays: Sequence[Array], names: Sequence[str]) -> tuple[list[Array], tuple[int, ...]]:
+    """The arrays with their leading axes broadcast together and flattened, (P, d) each, and the broadcast shape."""
+    shapes = [array.shape[:-1] for array in arrays]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        told = " and ".join(f"{name} {array.shape}" for name, array in zip(names, arrays, strict=True))
+        raise ValueError(f"the shapes {told} do not broadcast: their leading axes should agree or be 1.") from None
+    flat = [np.ascontiguousarray(np.broadcast_to(a, (*shape, a.shape[-1])).reshape(-1, a.shape[-1])) for a in arrays]
+    return flat, shape
+
+
+def require_instance(value: Any, kind: type, name: str, example: str) -> None:
+    """Refuse an object of another kind, saying which kind was meant."""
+    if not isinstance(value, kind):
+        shown = f"the class {value.__name__}" if isinstance(value, type) else repr(value)[:80]
+        raise TypeError(f"{name} should be {example}; {shown} arrived.")
+
+
+def require_callable(value: Any, name: str) -> Callable[..., Any]:
+    """Refuse what cannot be called."""
+    if not callable(value):
+        raise TypeError(f"{name} should be a JAX function of one point; {type(value).__name__} arrived.")
+    return value
+
+
+def warn_unconverged(status: Array, what: str, stacklevel: int) -> None:
+    """One warning for a whole call: how many problems were not solved, and for each reason what to try."""
+    codes, counts = np.unique(status[status != Status.CONVERGED], return_counts=True)
+    if not len(codes):
+        return
+    reasons = "; ".join(f"{count}: {Status(code).sentence}" for code, count in zip(codes, counts, strict=True))
+    warnings.warn(
+        f"{counts.sum()} of {status.size} {what} did not converge ({reasons}).",
+        ConvergenceWarning,
+        stacklevel=stacklevel + 1,
+    )

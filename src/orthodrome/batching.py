@@ -1,0 +1,166 @@
+"""Many problems at the speed of the hardware: the only place that knows fixed shapes, tiles, refilling and threads.
+
+Compiled code has fixed shapes. Two shapes serve every size here: a small one for a single problem, and a larger one of
+several tiles whose number is an argument, so that neither another number of points nor another number of problems
+compiles anything anew, and rows of padding cost at most one tile.
+"""
+
+import contextlib
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from orthodrome._boundary import Array, double_precision
+from orthodrome.status import RUNNING
+
+FEW_POINTS = 16
+"""Up to so many points go through the small shape: a query of one point should not pay for a tile."""
+
+POINT_TILE = 256
+"""Points a tile: points × data of one tile stay in a core's cache (measured: 2–3 times faster than one large product)."""
+
+STEP_TILE = 64
+"""Points a tile of an iteration: smaller, because a tile goes on until its slowest problem has finished."""
+
+TILES = 16
+"""Tiles a call, at most: long enough to hide the cost of the call, short enough to bound memory."""
+
+TICKS = 16
+"""Steps of an iteration between two looks at which problems are finished."""
+
+Function = Callable[..., Any]
+
+
+def over_points(function: Function, metric: Any, *arrays: Array, tile: int = POINT_TILE) -> Any:
+    """`function(metric, *rows)` for all rows of the arrays, (M, ...) each: NumPy in, NumPy out (a pytree of arrays)."""
+    tile, tiles = (min(FEW_POINTS, tile), 1) if len(arrays[0]) <= min(FEW_POINTS, tile) else (tile, TILES)
+    capacity = tile * tiles
+    starts = range(0, max(len(arrays[0]), 1), capacity)
+
+    def run(start: int) -> Any:
+        rows = [array[start : start + capacity] for array in arrays]
+        count = len(rows[0])
+        out = call(_tiled, function, metric, tile, np.asarray(-(-count // tile)), [_padded(row, capacity) for row in rows])
+        return jax.tree.map(lambda leaf: leaf[:count], out)
+
+    blocks = _in_threads(run, starts)
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *blocks)
+
+
+def call(compiled: Function, *args: Any) -> Any:
+    """A compiled function in float64, its results as NumPy arrays."""
+    with double_precision():
+        return jax.tree.map(np.asarray, compiled(*args))
+
+
+def _in_threads(run: Callable[[int], Any], items: Iterable[int]) -> list[Any]:
+    """`run` over the items, on every core; the first one alone, so that it compiles for the others."""
+    first, *rest = items
+    head = [run(first)]
+    if len(rest) < 2:
+        return head + [run(item) for item in rest]
+    with ThreadPoolExecutor(_CORES) as pool:
+        return head + list(pool.map(run, rest))
+
+
+@eqx.filter_jit
+def _tiled(function: Function, metric: Any, tile: int, count: Any, arrays: list[Any]) -> Any:
+    one_tile = jax.vmap(partial(function, metric))
+    tiles = [array.reshape(-1, tile, *array.shape[1:]) for array in arrays]
+    if tiles[0].shape[0] == 1:
+        return one_tile(*(t[0] for t in tiles))
+    shapes = jax.eval_shape(one_tile, *(t[0] for t in tiles))
+    out = jax.tree.map(lambda s: jnp.zeros((tiles[0].shape[0], *s.shape), s.dtype), shapes)
+
+    def body(i: Any, out: Any) -> Any:
+        return jax.tree.map(lambda o, r: o.at[i].set(r), out, one_tile(*(t[i] for t in tiles)))
+
+    out = jax.lax.fori_loop(0, count, body, out)
+    return jax.tree.map(lambda o: o.reshape(-1, *o.shape[2:]), out)
+
+
+def _padded(rows: Array, length: int) -> Array:
+    """The rows with the first one repeated behind them: padding that every function can evaluate."""
+    if len(rows) == length:
+        return rows
+    return np.concatenate([rows, np.broadcast_to(rows[:1], (length - len(rows), *rows.shape[1:]))])
+
+
+def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any, points_per_step: int) -> Any:
+    """Run `step(metric, common, problem, state) -> state` on every problem until its `state.status` is not RUNNING.
+
+    Problems and states are pytrees of arrays (P, ...). Problems do not wait for each other: the ones that finish leave,
+    new ones take their places. Returns the final states.
+    """
+    total = len(states.status)
+    tile, tiles = (1, 1) if total == 1 else (max(2, STEP_TILE // points_per_step), TILES)
+    lanes = tile * tiles
+    final = jax.tree.map(np.array, states)
+    queue = iter(range(total))  # shared by the threads: each takes the next problems from it
+    first_call = threading.Lock()  # one thread compiles, the others wait for it instead of compiling too
+
+    def work(_: int) -> None:
+        active, running = np.zeros(0, dtype=int), jax.tree.map(lambda leaf: leaf[:0], states)
+        guard: contextlib.AbstractContextManager[Any] = first_call
+        while True:
+            fresh = np.fromiter(itertools.islice(queue, lanes - len(active)), dtype=int)
+            active = np.concatenate([active, fresh])
+            if not len(active):
+                return
+            running = jax.tree.map(lambda leaf, rest: np.concatenate([rest, leaf[fresh]]), states, running)
+            block = jax.tree.map(lambda leaf: leaf[active], problems)
+            padded = jax.tree.map(lambda leaf: _padded(leaf, lanes), (block, running))
+            with guard:
+                advanced = call(_advance, step, metric, common, tile, np.asarray(-(-len(active) // tile)), *padded)
+            guard = contextlib.nullcontext()
+            running = jax.tree.map(lambda leaf: leaf[: len(active)], advanced)
+            done = running.status != RUNNING
+            for target, source in zip(jax.tree.leaves(final), jax.tree.leaves(running), strict=True):
+                target[active[done]] = source[done]
+            active = active[~done]
+            running = jax.tree.map(lambda leaf: leaf[~done], running)
+
+    workers = min(_CORES, -(-total // lanes))
+    if workers == 1:
+        work(0)
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(work, range(workers)))
+    return final
+
+
+@eqx.filter_jit
+def _advance(step: Function, metric: Any, common: Any, tile: int, count: Any, problems: Any, states: Any) -> Any:
+    step_tile = jax.vmap(partial(step, metric, common))
+
+    def still_running(carry: Any) -> Any:
+        tick, state, _ = carry
+        return (tick < TICKS) & jnp.any(state.status == RUNNING)
+
+    def tick_all(carry: Any) -> Any:
+        tick, state, problem = carry
+        stepped = step_tile(problem, state)
+        keep = state.status == RUNNING
+        state = jax.tree.map(lambda a, b: jnp.where(keep.reshape(-1, *[1] * (a.ndim - 1)), b, a), state, stepped)
+        return tick + 1, state, problem
+
+    def body(i: Any, states: Any) -> Any:
+        pick = partial(jax.tree.map, lambda leaf: leaf[i])
+        _, state, _ = jax.lax.while_loop(still_running, tick_all, (0, pick(states), pick(problems)))
+        return jax.tree.map(lambda all_, one: all_.at[i].set(one), states, state)
+
+    split, join = (lambda leaf: leaf.reshape(-1, tile, *leaf.shape[1:])), (lambda leaf: leaf.reshape(-1, *leaf.shape[2:]))
+    problems, states = jax.tree.map(split, (problems, states))
+    return jax.tree.map(join, jax.lax.fori_loop(0, count, body, states))
+
+
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

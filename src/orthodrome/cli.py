@@ -1,0 +1,200 @@
+"""The command line. Results go to standard output or to files, everything else to standard error.
+
+Exit codes: 0 done; 1 done, but some paths did not converge; 2 bad input, nothing was computed.
+"""
+
+import time
+import warnings
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import orthodrome as od
+
+app = typer.Typer(
+    help="Shortest paths and distances on manifolds learned from data.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+say = Console(stderr=True, highlight=False)
+out = Console(highlight=False)
+
+
+class Exit(IntEnum):
+    """What the exit codes mean to a script."""
+
+    DONE = 0
+    NOT_CONVERGED = 1
+    BAD_INPUT = 2
+
+
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="csv, tsv, npy or npz: a row a point. A header is understood.")]
+Columns = Annotated[str | None, typer.Option(help="Columns to use, by name or number, with commas between: x,y or 0,2.")]
+Sigma = Annotated[float | None, typer.Option(help="Reach of the metric's weights; chosen from the data if left out.")]
+Rho = Annotated[float | None, typer.Option(help="Floor of the local variance; chosen from the data if left out.")]
+Mesh = Annotated[int, typer.Option(help="Knots of the path, both ends included.")]
+
+
+def main() -> None:
+    """Run the command line; bad input becomes one line and exit code 2."""
+    try:
+        app()
+    except (ValueError, TypeError, OSError) as error:
+        say.print(f"[red]error:[/red] {error}", soft_wrap=True)
+        raise SystemExit(Exit.BAD_INPUT) from None
+
+
+def show_version(asked: bool) -> None:
+    """Print the version and stop, if asked to."""
+    if asked:
+        out.print(f"orthodrome {od.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Shortest paths and distances on manifolds learned from data."""
+
+
+@app.command(epilog="Example: orthodrome demo --out demo")
+def demo(
+    out_dir: Annotated[Path, typer.Option("--out", help="Folder for the figure and the table.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Of the random data.")] = 0,
+) -> None:
+    """Geodesics on a manifold learned from 200 points on a half circle: a figure and a table."""
+    from orthodrome import demo as job
+
+    say.print("learning a metric from 200 points and finding the paths from one of them to all others …")
+    rows = job.run(out_dir, seed, say.print)
+    table = Table("solver", "paths", "converged", "certified", "mean length", "ms a path", box=None, header_style="bold")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+    out.print(f"\nfigure: {out_dir / job.FIGURE}\ntable:  {out_dir / job.TABLE}", soft_wrap=True)
+
+
+@app.command(epilog="Example: orthodrome path points.csv --from 0 --to 17 --out curve.csv --plot curve.png")
+def path(
+    data: Data,
+    from_: Annotated[int, typer.Option("--from", help="Row of the first point, counted from 0.")],
+    to: Annotated[int, typer.Option("--to", help="Row of the last point, counted from 0.")],
+    columns: Columns = None,
+    sigma: Sigma = None,
+    rho: Rho = None,
+    mesh: Mesh = 10,
+    out_file: Annotated[Path | None, typer.Option("--out", help="Write the curve as csv: t and the coordinates.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curve over the data (two columns) as png, pdf or svg.")] = None,
+    points: Annotated[int, typer.Option(help="Points of the curve in the csv.")] = 101,
+) -> None:
+    """The shortest path between two points of a data set."""
+    table = read(data, columns)
+    ends = [row(table.values, index, name) for index, name in ((from_, "--from"), (to, "--to"))]
+    if points < 2:
+        raise ValueError(f"--points should be at least 2; {points} arrived.")
+    for file in (out_file, plot):
+        require_folder(file)
+    if plot and table.values.shape[1] != 2:
+        raise ValueError(f"--plot draws two columns; {data} has {table.values.shape[1]}: choose two with --columns.")
+    metric, solver = od.LocalPCA(table.values, sigma, rho), od.FixedPoint(mesh=mesh)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", od.ConvergenceWarning)  # the lines below say it
+        found = od.shortest_path(metric, *ends, solver=solver)
+    straight = np.linalg.norm(ends[1] - ends[0])
+    out.print(f"length      {found.length:.8g}")
+    out.print(f"error       {found.error:.1e} (relative, estimated)")
+    out.print(f"converged   {'yes' if found.converged else 'no'}: {found.message}", soft_wrap=True)
+    out.print(f"certified   {'yes' if found.certified else 'no'} (residual between the knots {found.residual:.1e})")
+    say.print(f"{metric}; Euclidean distance {straight:.6g}", soft_wrap=True)
+    if out_file:
+        t = np.linspace(0, 1, points)
+        write_csv(out_file, ["t", *table.columns], np.column_stack([t, found(t)]))
+        say.print(f"wrote {out_file}", soft_wrap=True)
+    if plot:
+        draw(metric, found, plot)
+        say.print(f"wrote {plot}", soft_wrap=True)
+    raise typer.Exit(Exit.DONE if found.converged else Exit.NOT_CONVERGED)
+
+
+@app.command(epilog="Example: orthodrome distances points.csv --out D.npy")
+def distances(
+    data: Data,
+    out_file: Annotated[Path, typer.Option("--out", help="Write the (n, n) matrix: .npy, or .npz with errors and statuses.")],
+    columns: Columns = None,
+    sigma: Sigma = None,
+    rho: Rho = None,
+    mesh: Mesh = 10,
+) -> None:
+    """All distances between the points of a data set."""
+    table = read(data, columns)
+    if out_file.suffix not in (".npy", ".npz"):
+        raise ValueError(f"--out should end in .npy or .npz; {out_file} arrived.")
+    require_folder(out_file)
+    metric, solver = od.LocalPCA(table.values, sigma, rho), od.FixedPoint(mesh=mesh)
+    n = len(table.values)
+    say.print(f"{metric}; {n * (n - 1) // 2} paths", soft_wrap=True)
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", od.ConvergenceWarning)  # the lines below say it
+        D, info = od.distance_matrix(metric, table.values, solver=solver, progress=True, return_info=True)
+    if out_file.suffix == ".npy":
+        np.save(out_file, D)
+    else:
+        np.savez(out_file, distances=D, **vars(info))
+    half = np.triu_indices(n, 1)
+    converged, certified = info.converged[half].sum(), info.certified[half].sum()
+    out.print(f"paths       {len(half[0])} in {time.perf_counter() - began:.1f} s")
+    out.print(f"converged   {converged}")
+    out.print(f"certified   {certified}")
+    out.print(f"written     {out_file}", soft_wrap=True)
+    if converged < len(half[0]):
+        codes, counts = np.unique(info.status[half], return_counts=True)
+        for code, count in zip(codes, counts, strict=True):
+            if code != od.Status.CONVERGED:
+                say.print(f"{count} not converged: {od.Status(code).sentence}; their entries are upper bounds", soft_wrap=True)
+        raise typer.Exit(Exit.NOT_CONVERGED)
+
+
+def read(data: Path, columns: str | None) -> Any:
+    """The data file, with the chosen columns."""
+    return od.io.read_data(data, columns.split(",") if columns else None)
+
+
+def row(values: Any, index: int, name: str) -> Any:
+    """A row of the data, or an error that says which rows there are."""
+    if not 0 <= index < len(values):
+        raise ValueError(f"{name} should be a row from 0 to {len(values) - 1}; {index} arrived.")
+    return values[index]
+
+
+def require_folder(file: Path | None) -> None:
+    """Refuse an output file whose folder does not exist, before anything is computed."""
+    if file is not None and not file.parent.is_dir():
+        raise ValueError(f"the folder {file.parent} of {file} does not exist: make it first.")
+
+
+def write_csv(file: Path, header: list[str], rows: Any) -> None:
+    """Numbers with enough digits to be read back exactly."""
+    np.savetxt(file, rows, delimiter=",", header=",".join(header), comments="", fmt="%.17g")
+
+
+def draw(metric: Any, found: Any, file: Path) -> None:
+    """The path over the data, in a file."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
+    od.plotting.scene(metric, ax=ax)
+    od.plotting.paths(found, ax=ax)
+    ax.set_title(f"length {found.length:.4g}, {'certified' if found.certified else 'not certified'}")
+    figure.savefig(file, dpi=150)
+    plt.close(figure)

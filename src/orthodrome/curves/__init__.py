@@ -1,0 +1,33 @@
+"""Curves on [0, 1]: representations that can be evaluated, with their derivatives, at any time."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from orthodrome.curves.gp import GaussianProcess, GPCurve, uniform_process
+from orthodrome.curves.kernels import Kernel, Matern, SquaredExponential
+from orthodrome.curves.piecewise import PiecewiseCurve, stack_ragged
+
+Curve = GPCurve | PiecewiseCurve
+
+__all__ = [
+    "Curve",
+    "GPCurve",
+    "GaussianProcess",
+    "Kernel",
+    "Matern",
+    "PiecewiseCurve",
+    "SquaredExponential",
+    "concatenate_curves",
+    "uniform_process",
+]
+
+
+def concatenate_curves(curves: Sequence[Curve]) -> Curve:
+    """Curves of one kind, behind one another."""
+    first = curves[0]
+    if isinstance(first, PiecewiseCurve):
+        return stack_ragged([dataclasses.astuple(curve) for curve in curves])
+    columns = {name: np.concatenate([getattr(curve, name) for curve in curves]) for name in ("start", "end", "z")}
+    return dataclasses.replace(first, **columns)

@@ -1,0 +1,91 @@
+"""Stationary covariance functions k(t, s) = φ(t − s) with the derivatives of φ that second-order equations need.
+
+Stationary, because then both ends of a path are treated alike: reversing time gives the same curve.
+"""
+
+import abc
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import Polynomial
+
+from orthodrome import _boundary
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel(abc.ABC):
+    """A stationary kernel. Each has its own rule for `lengthscale=None`."""
+
+    lengthscale: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.lengthscale is not None:
+            object.__setattr__(self, "lengthscale", _boundary.as_positive(self.lengthscale, "lengthscale"))
+
+    def resolved(self, mesh: int) -> "Kernel":
+        """This kernel with its lengthscale filled in for a mesh of so many knots on [0, 1]."""
+        if self.lengthscale is not None:
+            return self
+        return dataclasses.replace(self, lengthscale=self.default_lengthscale(mesh))
+
+    @abc.abstractmethod
+    def default_lengthscale(self, mesh: int) -> float:
+        """λ for a mesh of so many knots on [0, 1]."""
+
+    @abc.abstractmethod
+    def derivative(self, r: Array, order: int) -> Array:
+        """φ⁽ᵒʳᵈᵉʳ⁾(r), for order 0 to 4."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SquaredExponential(Kernel):
+    """φ(r) = exp(−r² / 2λ²): infinitely smooth. The paper's choice, with its rule λ² = ½ Δt."""
+
+    def default_lengthscale(self, mesh: int) -> float:
+        """λ² = ½ Δt: a longer one would make the Gram matrix singular."""
+        return math.sqrt(0.5 / (mesh - 1))
+
+    def derivative(self, r: Array, order: int) -> Array:
+        """(−1/λ)ⁿ Heₙ(r/λ) φ(r), with the probabilists' Hermite polynomials Heₙ."""
+        x = r / self.lengthscale
+        hermite = np.polynomial.HermiteE.basis(order)(x)
+        return (-1 / self.lengthscale) ** order * hermite * np.exp(-(x**2) / 2)  # type: ignore[operator]
+
+
+@dataclasses.dataclass(frozen=True)
+class Matern(Kernel):
+    """The Matérn kernel of smoothness ν = 7/2 or 9/2: paths with 3 or 4 derivatives, and better conditioned matrices.
+
+    Its default λ = 1 is the whole path. A Matérn kernel can afford that, and needs it: with the squared exponential's
+    rule the error falls with N only like N^-½ (benchmarks/closed_forms.py prints both).
+    """
+
+    nu: float = 3.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nu not in (3.5, 4.5):
+            raise ValueError(
+                f"nu should be 3.5 or 4.5; {self.nu} arrived (a smaller one has no fourth derivative, which the "
+                "geodesic equation needs; for a smoother one use SquaredExponential)."
+            )
+
+    def default_lengthscale(self, mesh: int) -> float:
+        """λ = 1."""
+        return 1.0
+
+    def derivative(self, r: Array, order: int) -> Array:
+        """φ(r) = p(x) e⁻ˣ with x = √(2ν)|r|/λ; each derivative turns p into p' − p."""
+        rate = math.sqrt(2 * self.nu) / self.lengthscale  # type: ignore[operator]
+        q = int(self.nu)
+        # p(x) = q!/(2q)! Σₙ (2q−n)!/((q−n)! n!) (2x)ⁿ, Rasmussen & Williams (4.16)
+        p = Polynomial([math.comb(q, n) * math.factorial(2 * q - n) / math.factorial(2 * q) * 2**n for n in range(q + 1)])
+        for _ in range(order):
+            p = p.deriv() - p
+        x = rate * np.abs(r)
+        sign = np.sign(r) if order % 2 else 1.0
+        return rate**order * sign * p(x) * np.exp(-x)

@@ -1,0 +1,117 @@
+"""The data sets of the paper, and a spiral. Each is a function of its size, noise and `random_state`.
+
+The paper writes noise as a variance, N(0, 0.01); `noise` here is the standard deviation, 0.1.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from orthodrome import _boundary
+
+Array = np.ndarray[Any, Any]
+
+
+def semicircle(n: int = 200, noise: float = 0.1, random_state: Any = None, return_angle: bool = False) -> Any:
+    """Points along the upper half of the unit circle (Sec. 4.1): (n, 2), and with `return_angle` the angles (n,)."""
+    rng, n = _start(n, noise, random_state)
+    angle = rng.uniform(0, np.pi, n)
+    data = _circle(angle) + noise * rng.standard_normal((n, 2))
+    return (data, angle) if return_angle else data
+
+
+def curly(n: int = 400, noise: float = 0.1, random_state: Any = None) -> Array:
+    """An S: the circle's lower half carried on from the right end of the upper one. Standardised, (n, 2)."""
+    rng, n = _start(n, noise, random_state)
+    points = _circle(rng.uniform(0, 2 * np.pi, n))
+    points[points[:, 1] < 0, 0] += 2
+    return _standardized(points + noise * rng.standard_normal((n, 2)))
+
+
+def two_moons(n: int = 400, noise: float = 0.1, random_state: Any = None) -> Array:
+    """Two interleaved half circles: the circle's lower half moved towards the middle. Standardised, (n, 2)."""
+    rng, n = _start(n, noise, random_state)
+    points = _circle(rng.uniform(0, 2 * np.pi, n))
+    points[points[:, 1] < 0] += [1.0, 0.5]
+    return _standardized(points + noise * rng.standard_normal((n, 2)))
+
+
+def land_moons(n: int = 200, noise: float = 0.1, random_state: Any = None, return_labels: bool = False) -> Any:
+    """The moons of the LAND experiment: `n` semicircle points and a flipped, moved copy of them. (2n, 2)."""
+    upper = semicircle(n, noise, random_state)
+    data = np.concatenate([upper, [1.0, 0.5] - upper])
+    return (data, np.repeat([0, 1], len(upper))) if return_labels else data
+
+
+def sphere(n: int = 400, noise: float = 0.1, random_state: Any = None) -> Array:
+    """Points on the unit sphere in three dimensions, with noise. Standardised, (n, 3)."""
+    rng, n = _start(n, noise, random_state)
+    return _standardized(_sphere(rng, n) + noise * rng.standard_normal((n, 3)))
+
+
+def semicircle_in(
+    dim: int, n: int = 1000, noise: float = 0.1, random_state: Any = None, restandardize: bool = False
+) -> Array:
+    """The semicircle in `dim` dimensions: standardised in two, embedded by an orthogonal basis, with noise. (n, dim).
+
+    One sentence of the paper can be read as standardising every axis again after the embedding, which stretches the
+    curve by √(dim/2) and makes the problems much harder: `restandardize=True` does that.
+    """
+    dim = _boundary.as_count(dim, "dim", 2)
+    rng, n = _start(n, noise, random_state)
+    flat = _standardized(_circle(rng.uniform(0, np.pi, n)))
+    basis, _ = np.linalg.qr(rng.standard_normal((dim, 2)))
+    embedded = flat @ basis.T
+    if restandardize:
+        embedded = _standardized(embedded)
+    return embedded + noise * rng.standard_normal((n, dim))
+
+
+def half_sphere(n: int = 1000, noise: float = 0.1, random_state: Any = None) -> Array:
+    """The upper half of the unit sphere, with noise, scaled to [−1, 1]³ (Sec. 4.2)."""
+    rng, n = _start(n, noise, random_state)
+    points = _sphere(rng, n)
+    points[:, 2] = np.abs(points[:, 2])
+    return _scaled(points + noise * rng.standard_normal((n, 3)))
+
+
+def split_sphere(n: int = 1000, noise: float = 0.1, random_state: Any = None) -> Array:
+    """The unit sphere with its upper half moved up by 1, with noise, scaled to [−1, 1]³ (Sec. 4.2)."""
+    rng, n = _start(n, noise, random_state)
+    points = _sphere(rng, n)
+    points[:, 2] += points[:, 2] > 0
+    return _scaled(points + noise * rng.standard_normal((n, 3)))
+
+
+def spiral(n: int = 400, turns: float = 2.0, noise: float = 0.1, random_state: Any = None) -> Array:
+    """A flat spiral, evenly covered along its arc, so that straight lines cross the gaps between its turns. (n, 2)."""
+    rng, n = _start(n, noise, random_state)
+    # arc length grows like angle², so its square root spreads the points evenly
+    angle = 2 * np.pi * _boundary.as_positive(turns, "turns") * np.sqrt(rng.uniform(0.02, 1, n))
+    points = angle[:, None] / (2 * np.pi) * 2 * _circle(angle)
+    return _standardized(points + noise * rng.standard_normal((n, 2)))
+
+
+def _start(n: int, noise: float, random_state: Any) -> tuple[np.random.Generator, int]:
+    n = _boundary.as_count(n, "n", 2)
+    if not (np.isfinite(noise) and noise >= 0):
+        raise ValueError(f"noise should be a standard deviation, zero or more; {noise} arrived.")
+    return np.random.default_rng(random_state), n
+
+
+def _circle(angle: Array) -> Array:
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def _sphere(rng: np.random.Generator, n: int) -> Array:
+    points = rng.standard_normal((n, 3))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def _standardized(points: Array) -> Array:
+    return (points - points.mean(axis=0)) / points.std(axis=0)
+
+
+def _scaled(points: Array) -> Array:
+    low, high = points.min(axis=0), points.max(axis=0)
+    return 2 * (points - low) / (high - low) - 1

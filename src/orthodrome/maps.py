@@ -1,0 +1,142 @@
+"""Between the manifold and its tangent spaces: the logarithm (two points → velocity) and exponential map (velocity → point)."""
+
+from typing import Any
+
+import diffrax
+import jax.numpy as jnp
+import numpy as np
+
+from orthodrome import _boundary, batching, solving
+from orthodrome.curves import PiecewiseCurve
+from orthodrome.judging import judge
+from orthodrome.metrics import Metric
+from orthodrome.path import Path
+from orthodrome.solvers import Solver
+from orthodrome.status import Status
+
+Array = np.ndarray[Any, Any]
+
+RTOL = 1e-10
+"""Relative tolerance of a step of the integrator."""
+
+ATOL = 1e-12
+"""Absolute tolerance of a step, relative to the size of the problem's own coordinates and velocity."""
+
+SMALLEST_STEP = 1e-9
+"""A step this small means that the geodesic has run into a place where the metric is not finite or not definite."""
+
+LANES = 16
+"""Geodesics followed in step with one another; each makes its own steps, and all wait for the last."""
+
+MAX_STEPS = 4096
+"""Steps to t = 1 at most, for the exponential map."""
+
+MAX_PIECES = 1024
+"""Steps at most where the curve is kept: they are its pieces."""
+
+
+def log_map(metric: Metric, base: Any, point: Any, solver: Solver | None = None, return_info: bool = False) -> Any:
+    """The velocity c'(0) at `base` of the shortest path to `point`: (..., d). Its Riemannian norm is the distance.
+
+    With `return_info=True` also an `Info` with converged, certified, status and error of each problem.
+    """
+    metric, solver = solving.require_metric(metric), solving.require_solver(solver)
+    a, b, shape = solving.require_ends(metric, base, point, ("base", "point"))
+    velocity = np.empty_like(a)
+    records = []
+    for block, solution, verdict in solving.solve(metric, a, b, solver):
+        velocity[block] = solution.curve.evaluate(np.zeros(1), 1)[:, 0]
+        records.append((solution.status, verdict))
+    info = solving.Info.collect(records, shape)
+    _boundary.warn_unconverged(np.asarray(info.status), "logarithms", stacklevel=2)
+    velocity = velocity.reshape(*shape, -1)
+    return (velocity, info) if return_info else velocity
+
+
+def exp_map(metric: Metric, base: Any, velocity: Any, return_info: bool = False) -> Any:
+    """The point at t = 1 of the geodesic that leaves `base` with `velocity`: (..., d).
+
+    A geodesic that cannot be followed to t = 1 gives NaN, its status says why, and the call warns. With
+    `return_info=True` also an `Info`: `error` is there the estimated relative error of the speed, which a geodesic
+    keeps constant, and `certified` says that it is below 1e-6.
+    """
+    a, v, shape = _require_velocity(metric, base, velocity)
+    status, _, (c, w) = batching.over_points(_shoot, metric, a, v, tile=LANES)
+    end = np.where((status == Status.CONVERGED)[:, None], c, np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        speeds = [np.sqrt(metric.inner(*pair)) for pair in ((a, v, v), (np.where(np.isnan(end), a, end), w, w))]
+        error = np.where(speeds[0] > 0, np.abs(speeds[1] / speeds[0] - 1), 0.0)
+    error = np.where(status == Status.CONVERGED, error, np.nan)
+    _boundary.warn_unconverged(status, "geodesics", stacklevel=2)
+    end = end.reshape(*shape, -1)
+    info = solving.Info(*(x.reshape(shape)[()] for x in (status == Status.CONVERGED, error <= 1e-6, status, error)))
+    return (end, info) if return_info else end
+
+
+def geodesic(metric: Metric, base: Any, velocity: Any) -> Path:
+    """The geodesic that leaves `base` with `velocity`, for t from 0 to 1, as a `Path`.
+
+    One that cannot be followed to t = 1 ends, as a curve, where it stopped, and says so in `status`.
+    """
+    a, v, shape = _require_velocity(metric, base, velocity)
+    status, steps, (t, c, w) = batching.over_points(_trace, metric, a, v, tile=LANES)
+    # a curve's breaks are its own steps; behind the last one it repeats it
+    row, kept = np.arange(len(a))[:, None], np.minimum(np.arange(steps.max() + 1), steps[:, None])
+    t, c, w = (
+        np.concatenate([first[:, None], rest], axis=1)[row, kept]
+        for first, rest in ((np.zeros(len(a)), t), (a, c), (v, w))
+    )
+    # one that stopped early is stretched to t = 1, as its status tells; one that could not start stays where it is
+    reached = t[:, -1:]
+    w = w * reached[..., None]
+    t = np.where(kept == steps[:, None], 1.0, t / np.where(reached > 0, reached, 1.0))
+    t[:, 0] = 0.0
+    curve = PiecewiseCurve(t, c, w, metric.acceleration(c, w))
+    verdict = judge(metric, curve, a, curve.end)
+    path = Path(metric, curve, shape, verdict, status, steps, "geodesic()")
+    _boundary.warn_unconverged(status, "geodesics", stacklevel=2)
+    return path
+
+
+def _require_velocity(metric: Metric, base: Any, velocity: Any) -> tuple[Array, Array, tuple[int, ...]]:
+    metric = solving.require_metric(metric)
+    points = metric.require_points(base, "base")
+    metric.require_positive(points.reshape(-1, points.shape[-1]), "base")
+    vectors = _boundary.as_points(velocity, "velocity", points.shape[-1])
+    (a, v), shape = _boundary.broadcast([points, vectors], ["base", "velocity"])
+    return a, v, shape
+
+
+def _shoot(metric: Metric, a: Any, v: Any) -> Any:
+    return _integrate(metric, a, v, diffrax.SaveAt(t1=True), MAX_STEPS, lambda found: tuple(y[0] for y in found.ys))
+
+
+def _trace(metric: Metric, a: Any, v: Any) -> Any:
+    return _integrate(metric, a, v, diffrax.SaveAt(steps=True), MAX_PIECES, lambda found: (found.ts, *found.ys))
+
+
+def _integrate(metric: Metric, a: Any, v: Any, saveat: Any, max_steps: int, read: Any) -> Any:
+    """c'' = f(c, c') from t = 0 to 1, by an adaptive Runge–Kutta method of order 8."""
+
+    def field(t: Any, y: Any, args: Any) -> Any:
+        c, w = y
+        return w, metric.acceleration_at(c, w)
+
+    size = jnp.linalg.norm(v)
+    size = jnp.where(size > 0, size, 1.0)
+    found = diffrax.diffeqsolve(
+        diffrax.ODETerm(field),
+        diffrax.Dopri8(),
+        t0=0.0,
+        t1=1.0,
+        dt0=None,
+        y0=(a, v),
+        saveat=saveat,
+        stepsize_controller=diffrax.PIDController(RTOL, ATOL * size, dtmin=SMALLEST_STEP),
+        max_steps=max_steps,
+        throw=False,
+    )
+    ok = found.result == diffrax.RESULTS.successful
+    out_of_steps = found.result == diffrax.RESULTS.max_steps_reached
+    status = jnp.where(ok, Status.CONVERGED, jnp.where(out_of_steps, Status.MAX_STEPS, Status.NON_FINITE))
+    return status, found.stats["num_accepted_steps"], read(found)

@@ -1,0 +1,139 @@
+"""What every metric has: a core for one point in plain JAX, and a face for arrays of points in NumPy.
+
+A new metric writes `dim` and `tensor_at`; everything else follows, and may be overridden where a faster form exists.
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from orthodrome import _boundary, batching
+
+SYMMETRY_TOLERANCE = 1e-10
+"""A tensor whose two halves differ by more than this, relative to its largest entry, is a mistake and not rounding."""
+
+
+class Metric(eqx.Module):
+    """A Riemannian metric M(x) on ℝᵈ.
+
+    The methods that end in `_at` take one point and are plain JAX: jit, vmap and differentiate them in your own
+    precision. The others take any array of points `(..., d)` and return NumPy float64.
+    """
+
+    dim: eqx.AbstractVar[int | None]
+    """The number of coordinates, or None if the metric takes points of any dimension."""
+
+    # --- the core: one point, plain JAX ---
+
+    @abc.abstractmethod
+    def tensor_at(self, x: Float[Array, " d"]) -> Float[Array, "d d"]:
+        """M(x)."""
+
+    def inner_at(self, x: Float[Array, " d"], u: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, ""]:
+        """uᵀ M(x) v."""
+        return u @ self.tensor_at(x) @ v
+
+    def acceleration_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
+        """f(x, v): the acceleration of the geodesic through x with velocity v, eq. (2) of the paper.
+
+        Written as d/dt (M v) = ½ ∇ₓ vᵀ M v, so M c'' = ½ ∇ₓ(vᵀ M v) − (D_v M) v: one gradient and one directional
+        derivative, never ∂vec M/∂x (docs/derivations/geodesic_equation.md).
+        """
+        M, dM = jax.jvp(self.tensor_at, (x,), (v,))
+        push = jax.grad(lambda y: 0.5 * self.inner_at(y, v, v))(x)
+        return solve_positive(M, push - dM @ v)
+
+    def log_volume_at(self, x: Float[Array, " d"]) -> Float[Array, ""]:
+        """½ log det M(x): how much volume the metric gives to a unit of coordinate volume."""
+        return jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(self.tensor_at(x)))))
+
+    def smallest_eigenvalue_at(self, x: Float[Array, " d"]) -> Float[Array, ""]:
+        """The smallest eigenvalue of M(x); NaN where M is not finite or not symmetric."""
+        M = self.tensor_at(x)
+        symmetric = jnp.max(jnp.abs(M - M.T)) <= SYMMETRY_TOLERANCE * jnp.max(jnp.abs(M))
+        return jnp.where(symmetric, jnp.linalg.eigvalsh(M)[0], jnp.nan)
+
+    def prior_covariance(self, dim: int) -> np.ndarray[Any, Any]:
+        """S, the (d, d) covariance that sets the scale of the Gaussian process; the identity where there is no data."""
+        return np.eye(dim)
+
+    # --- the face: arrays of points, NumPy float64 ---
+
+    def tensor(self, points: Any) -> np.ndarray[Any, Any]:
+        """M at each point: (..., d) → (..., d, d)."""
+        return self._map(_tensor, points=points)
+
+    __call__ = tensor
+
+    def inner(self, points: Any, u: Any, v: Any) -> np.ndarray[Any, Any]:
+        """uᵀ M v at each point: three arrays (..., d) → (...)."""
+        return self._map(_inner, points=points, u=u, v=v)
+
+    def norm(self, points: Any, v: Any) -> np.ndarray[Any, Any]:
+        """√(vᵀ M v), the length of the tangent vector v at each point: (..., d) → (...)."""
+        return np.sqrt(self.inner(points, v, v))
+
+    def log_volume(self, points: Any) -> np.ndarray[Any, Any]:
+        """½ log det M at each point: (..., d) → (...)."""
+        return self._map(_log_volume, points=points)
+
+    def acceleration(self, points: Any, v: Any) -> np.ndarray[Any, Any]:
+        """f(x, v), the geodesic acceleration at each point with velocity v: (..., d) → (..., d)."""
+        return self._map(_acceleration, points=points, v=v)
+
+    def require_points(self, value: Any, name: str) -> np.ndarray[Any, Any]:
+        """Points `(..., d)` this metric can be evaluated at, or an error that says why not."""
+        return _boundary.as_points(value, name, self.dim)
+
+    def require_positive(self, points: np.ndarray[Any, Any], name: str) -> None:
+        """Refuse points `(P, d)` at which the tensor is not symmetric, finite and positive definite."""
+        smallest = batching.over_points(_smallest_eigenvalue, self, points)
+        bad = np.flatnonzero(~(smallest > 0))
+        if len(bad):
+            found = smallest[bad[0]]
+            what = "is not finite or not symmetric" if np.isnan(found) else f"has the smallest eigenvalue {found:.3g}"
+            raise ValueError(
+                f"the metric should be symmetric, finite and positive definite; at {name} = {points[bad[0]]} it {what} "
+                f"({len(bad)} of {len(points)} such points): mend the metric or leave those points out."
+            )
+
+    def _map(self, function: Any, **arrays: Any) -> np.ndarray[Any, Any]:
+        names = list(arrays)
+        points = self.require_points(arrays.pop("points"), "points")
+        vectors = [_boundary.as_points(value, name, points.shape[-1]) for name, value in arrays.items()]
+        flat, shape = _boundary.broadcast([points, *vectors], names)
+        out = batching.over_points(function, self, *flat)
+        return out.reshape(*shape, *out.shape[1:])[()]
+
+
+def solve_positive(M: Float[Array, "d d"], y: Float[Array, " d"]) -> Float[Array, " d"]:
+    """M⁻¹ y for a positive definite M; NaN for any other, where an LU solve would return a plausible number."""
+    return jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(M), True), y)
+
+
+# Module-level functions, so that compiled code is shared by all metrics of one kind.
+
+
+def _tensor(metric: Metric, x: Any) -> Any:
+    return metric.tensor_at(x)
+
+
+def _inner(metric: Metric, x: Any, u: Any, v: Any) -> Any:
+    return metric.inner_at(x, u, v)
+
+
+def _log_volume(metric: Metric, x: Any) -> Any:
+    return metric.log_volume_at(x)
+
+
+def _acceleration(metric: Metric, x: Any, v: Any) -> Any:
+    return metric.acceleration_at(x, v)
+
+
+def _smallest_eigenvalue(metric: Metric, x: Any) -> Any:
+    return metric.smallest_eigenvalue_at(x)

@@ -1,0 +1,125 @@
+"""The non-parametric metric of the paper (Sec. 4.1): short where the data are, long where they are not."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.spatial import cKDTree
+
+from orthodrome import _boundary, batching
+from orthodrome.metrics.base import Metric
+
+NEIGHBOURS = 10
+"""The default σ reaches the tenth neighbour of a typical point: enough points for a local variance in each direction."""
+
+RIDGE = 0.1
+"""The default ρ, as a fraction of the typical local variance Σ wₙ (xₙ − x)² on the data."""
+
+
+class LocalPCA(Metric):
+    """The inverse of the local diagonal covariance of the data.
+
+    M_dd(x) = (Σₙ wₙ(x) (x_nd − x_d)² + ρ)⁻¹ with wₙ(x) = exp(−‖xₙ − x‖² / 2σ²).
+
+    `data` has shape (n, D). `sigma` is the reach of the weights: smaller follows the data more closely and bends more.
+    `rho` keeps the metric finite where there are no data: 1/√ρ is the cost of a unit step there.
+
+    Left out, they are chosen from the data so that scaling the data changes nothing but the scale: `sigma` is the
+    median distance to the tenth neighbour (`choose_sigma`), `rho` a tenth of the median local variance at the data
+    (`choose_rho`).
+    """
+
+    data: np.ndarray[Any, Any]
+    sigma: np.ndarray[Any, Any]
+    rho: np.ndarray[Any, Any]
+    center: np.ndarray[Any, Any]
+    features: np.ndarray[Any, Any]
+    """(n, 2D + 1): 1, the centred data and their squares. Every sum over the data is a product with this matrix."""
+
+    def __init__(self, data: Any, sigma: float | None = None, rho: float | None = None) -> None:
+        # NumPy float64, not jnp: outside the float64 scope jnp.asarray would round to float32. Arrays of no dimension
+        # rather than floats: compiled code then serves every σ and ρ.
+        self.data = _boundary.as_data(data)
+        self.center = self.data.mean(axis=0)
+        centred = self.data - self.center
+        self.features = np.concatenate([np.ones((len(centred), 1)), centred, centred**2], axis=1)
+        self.sigma = np.asarray(choose_sigma(self.data) if sigma is None else _boundary.as_positive(sigma, "sigma"))
+        self.rho = np.asarray(0.0 if rho is None else _boundary.as_positive(rho, "rho"))
+        if rho is None:
+            self.rho = np.asarray(choose_rho(self))
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]
+        """The number of coordinates."""
+        return self.data.shape[-1]
+
+    def variance_at(self, x: Float[Array, " D"]) -> Float[Array, " D"]:
+        """Σₙ wₙ(x) (xₙ − x)² + ρ, the diagonal of M⁻¹.
+
+        Squares are expanded, so that both the exponents and the sums are products with `features`; for a batch of
+        points vmap turns them into two matrix products. Rounding grows with (spread of the data / σ)², which float64
+        can afford and float32 cannot.
+        """
+        if x.dtype != jnp.float64:
+            raise TypeError(
+                f"LocalPCA needs float64; x is {x.dtype}: call it under `with jax.enable_x64(True):`, or use the "
+                "methods for arrays, which see to that."
+            )
+        D = x.shape[0]
+        x = x - self.center
+        squared_distance = self.features @ jnp.concatenate([jnp.dot(x, x)[None], -2 * x, jnp.ones(D)])
+        w = jnp.exp(-squared_distance / (2 * self.sigma**2))
+        moments = w @ self.features
+        total, first, second = moments[0], moments[1 : D + 1], moments[D + 1 :]
+        return second - 2 * x * first + x**2 * total + self.rho
+
+    def tensor_at(self, x: Float[Array, " D"]) -> Float[Array, "D D"]:
+        return jnp.diag(1 / self.variance_at(x))
+
+    def inner_at(self, x: Float[Array, " D"], u: Float[Array, " D"], v: Float[Array, " D"]) -> Float[Array, ""]:
+        return jnp.sum(u * v / self.variance_at(x))
+
+    def acceleration_at(self, x: Float[Array, " D"], v: Float[Array, " D"]) -> Float[Array, " D"]:
+        """With S = variance: c'' = S ∘ (v ∘ D_v S / S² − ½ ∇ₓ(S·q)), q = (v / S)² held fixed: O(nD) a point."""
+        S, dS = jax.jvp(self.variance_at, (x,), (v,))
+        _, pull = jax.vjp(self.variance_at, x)
+        (slope,) = pull((v / S) ** 2)
+        return v * dS / S - 0.5 * S * slope
+
+    def log_volume_at(self, x: Float[Array, " D"]) -> Float[Array, ""]:
+        return -0.5 * jnp.sum(jnp.log(self.variance_at(x)))
+
+    def smallest_eigenvalue_at(self, x: Float[Array, " D"]) -> Float[Array, ""]:
+        return 1 / jnp.max(self.variance_at(x))
+
+    def prior_covariance(self, dim: int) -> np.ndarray[Any, Any]:
+        return np.atleast_2d(np.cov(self.data, rowvar=False))
+
+    def __repr__(self) -> str:
+        n, D = self.data.shape
+        return f"LocalPCA({n} points in {D} dimensions, sigma={self.sigma:.4g}, rho={self.rho:.4g})"
+
+
+def choose_sigma(data: np.ndarray[Any, Any]) -> float:
+    """The median, over the data, of the distance to the tenth neighbour that is not the point itself."""
+    k = min(NEIGHBOURS, len(data) - 1)
+    distances, _ = cKDTree(data).query(data, k=k + 1)
+    sigma = float(np.median(distances[:, -1]))
+    if sigma > 0:
+        return sigma
+    apart = distances[distances > 0]  # most points are repeated: take the neighbours that differ
+    return float(np.median(apart)) if len(apart) else float(np.linalg.norm(np.ptp(data, axis=0)))
+
+
+def choose_rho(metric: LocalPCA) -> float:
+    """A tenth of the median local variance at the data: small against the metric there, large enough to bound it."""
+    sample = metric.data[:: max(1, len(metric.data) // 1000)]
+    local = batching.over_points(_variance, metric, sample)
+    typical = float(np.median(local))
+    return RIDGE * (typical if typical > 0 else float(np.mean(local)) or float(metric.sigma) ** 2)
+
+
+def _variance(metric: LocalPCA, x: Any) -> Any:
+    return metric.variance_at(x)

@@ -1,0 +1,46 @@
+"""A metric given by its own formula."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from orthodrome import _boundary
+from orthodrome.metrics.base import Metric
+
+
+class MetricTensor(Metric):
+    """The metric M(x) = `function(x)`.
+
+    `function` is a pure JAX function of one point `(d,)` that returns a symmetric positive definite `(d, d)` array;
+    `dim` is d. The half-plane, for example: `MetricTensor(lambda x: jnp.eye(2) / x[1] ** 2, dim=2)`.
+    """
+
+    function: Callable[[Any], Any]
+    dim: int = eqx.field(static=True)
+
+    def __init__(self, function: Callable[[Any], Any], dim: int) -> None:
+        self.function = _boundary.require_callable(function, "function")
+        self.dim = _boundary.as_count(dim, "dim", 1)
+        shape = output_shape(function, self.dim, "function")
+        if shape != (dim, dim):
+            raise ValueError(f"function should return an array of shape ({dim}, {dim}) for a point of shape ({dim},); {shape} arrived.")
+
+    def tensor_at(self, x: Float[Array, " d"]) -> Float[Array, "d d"]:
+        return jnp.asarray(self.function(x))
+
+
+def output_shape(function: Callable[[Any], Any], dim: int, name: str) -> tuple[int, ...]:
+    """The shape that `function` returns for one point of `dim` coordinates, found without computing anything."""
+    with _boundary.double_precision():
+        try:
+            out = jax.eval_shape(lambda x: jnp.asarray(function(x)), jax.ShapeDtypeStruct((dim,), jnp.float64))
+        except Exception as error:
+            raise ValueError(
+                f"{name} should be a JAX function of one point of shape ({dim},); calling it raised "
+                f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            ) from error
+    return out.shape

@@ -1,0 +1,285 @@
+"""Paths: what a user gets back, and `shortest_path`, which finds them."""
+
+import dataclasses
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+
+from orthodrome import _boundary, saving, solving
+from orthodrome.curves import (
+    Curve,
+    GPCurve,
+    Kernel,
+    PiecewiseCurve,
+    SquaredExponential,
+    concatenate_curves,
+    uniform_process,
+)
+from orthodrome.judging import Verdict, judge
+from orthodrome.metrics import Metric
+from orthodrome.solvers import Solver
+from orthodrome.status import Status
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Path:
+    """One path, or an array of paths, from t = 0 to t = 1, with what is known about each.
+
+    Every number has the shape `shape` of the problems: `()` for one path, `(...)` for many. `path[i]` takes some.
+    """
+
+    metric: Metric | None
+    """The metric it was found on; None for a path loaded from a file whose metric is a function."""
+    curve: Curve
+    """The curves, flattened to (P, ...)."""
+    shape: tuple[int, ...]
+    verdict: Verdict
+    """What the judge found, flattened to (P,)."""
+    solver_status: Array
+    """(P,)"""
+    solver_iterations: Array
+    """(P,)"""
+    solver: str
+    """Which solver made it, for people."""
+
+    # --- what was found, and how sure it is ---
+
+    @property
+    def length(self) -> Any:
+        """The length of the curve, by quadrature on the curve itself, whatever its status: an upper bound on the distance."""
+        return self._shaped(self.verdict.length)
+
+    @property
+    def energy(self) -> Any:
+        """½ ∫ c'ᵀ M c' dt. At constant speed, length² = 2 · energy."""
+        return self._shaped(self.verdict.energy)
+
+    @property
+    def converged(self) -> Any:
+        """The solver's own test. It says nothing about the curve between the solver's knots; `certified` does."""
+        return self._shaped(self.solver_status == Status.CONVERGED)
+
+    @property
+    def certified(self) -> Any:
+        """The library's judgement, the same for every solver, checked between the knots too.
+
+        Finite; ends exact; constant speed; small residual; length equal to √(2·energy); `error` below the tolerance.
+        It does not yet look at the second variation: a certified path is a geodesic, not always a minimising one.
+        """
+        return self._shaped(self.verdict.certified)
+
+    @property
+    def residual(self) -> Any:
+        """max over t of ‖c'' − f(c, c')‖_M / length: how far the curve is from solving the geodesic equation."""
+        return self._shaped(self.verdict.residual)
+
+    @property
+    def error(self) -> Any:
+        """The estimated relative error of `length`, as the length of the geodesic near the curve."""
+        return self._shaped(self.verdict.error)
+
+    @property
+    def status(self) -> Any:
+        """How the solver ended: a `Status`, or an array of its numbers."""
+        return self._shaped(self.solver_status) if self.shape else Status(self.solver_status[0])
+
+    @property
+    def message(self) -> Any:
+        """`status` in a sentence: a string, or an array of strings."""
+        sentences = np.array([Status(s).sentence for s in self.solver_status], dtype=object)
+        return self._shaped(sentences) if self.shape else sentences[0]
+
+    @property
+    def iterations(self) -> Any:
+        """How many iterations the solver took."""
+        return self._shaped(self.solver_iterations)
+
+    # --- the curve ---
+
+    @property
+    def dim(self) -> int:
+        """The number of coordinates."""
+        return self.curve.start.shape[-1]
+
+    def __call__(self, t: Any) -> Array:
+        """The points at times `t` in [0, 1]: (..., T, d), or (..., d) for a single time."""
+        return self._evaluate(t, 0)
+
+    def velocity(self, t: Any) -> Array:
+        """c'(t): (..., T, d)."""
+        return self._evaluate(t, 1)
+
+    def acceleration(self, t: Any) -> Array:
+        """c''(t): (..., T, d)."""
+        return self._evaluate(t, 2)
+
+    def speed(self, t: Any) -> Array:
+        """√(c'ᵀ M c') at times `t`: (..., T). Constant on a geodesic."""
+        return self._metric.norm(self(t), self.velocity(t))
+
+    # --- the Gaussian process posterior ---
+
+    def covariance(self, t: Any) -> Array:
+        """The posterior covariance of the point at each time: (..., T, d, d), with V = [(a−b)ᵀS(a−b)]·S."""
+        times = _boundary.as_times(t)
+        variance = np.diagonal(self._posterior_curve.process.covariance(times.ravel(), times.ravel())).clip(min=0.0)
+        out = variance[:, None, None] * self._amplitude()[:, None]
+        return self._shaped(out.reshape(-1, *times.shape, self.dim, self.dim))
+
+    def std(self, t: Any) -> Array:
+        """The posterior standard deviation of each coordinate: (..., T, d)."""
+        return np.sqrt(np.diagonal(self.covariance(t), axis1=-2, axis2=-1))
+
+    def sample(self, t: Any, n: int = 1, random_state: Any = None) -> Array:
+        """`n` curves drawn from the posterior, at times `t`: (n, ..., T, d)."""
+        times, n = _boundary.as_times(t), _boundary.as_count(n, "n", 1)
+        rng = np.random.default_rng(random_state)
+        in_time = _square_root(self._posterior_curve.process.covariance(times.ravel(), times.ravel()))
+        in_space = _square_root(self._amplitude())
+        noise = rng.standard_normal((n, len(self.curve), times.size, self.dim))
+        spread = in_time @ noise @ in_space.swapaxes(-1, -2)
+        mean = self.curve.evaluate(times.ravel())
+        return (mean + spread).reshape(n, *self.shape, *times.shape, self.dim)
+
+    def posterior(self, mesh: int = 10, kernel: Kernel | None = None, noise: float = 1e-7) -> "Path":
+        """The Gaussian process posterior given this path's ends and its accelerations at `mesh` knots.
+
+        Gives paths of solvers without a posterior a `covariance`, `std` and `sample`. Its mean is a new curve, close to
+        this one if the mesh is fine enough, and it is judged anew.
+        """
+        mesh, noise = _boundary.as_count(mesh, "mesh", 2), _boundary.as_positive(noise, "noise")
+        process = uniform_process(mesh, kernel or SquaredExponential(), noise)
+        a, b = self.curve.start, self.curve.end
+        curve = GPCurve(process, a, b, self.curve.evaluate(process.knots, 2))
+        return dataclasses.replace(self, curve=curve, verdict=judge(self._metric, curve, a, b))
+
+    # --- many paths, files, people ---
+
+    def __getitem__(self, index: Any) -> "Path":
+        if not self.shape:
+            raise IndexError("this is a single path: there is nothing to index. Evaluate it with path(t).")
+        chosen = np.arange(len(self.curve)).reshape(self.shape)[index]
+        flat = np.atleast_1d(chosen).ravel()
+        return dataclasses.replace(
+            self,
+            curve=self.curve.take(flat),
+            shape=chosen.shape,
+            verdict=self.verdict.take(flat),
+            solver_status=self.solver_status[flat],
+            solver_iterations=self.solver_iterations[flat],
+        )
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a single path has no len(); path.length is its length on the manifold.")
+        return self.shape[0]
+
+    def save(self, file: str | FilePath) -> None:
+        """Write the path to a `.npz` file, without pickle. A `LocalPCA` metric is written with it; a function cannot be."""
+        saving.write(file, {field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
+
+    @classmethod
+    def load(cls, file: str | FilePath, metric: Metric | None = None) -> "Path":
+        """Read a path written by `save`; give `metric` if it was a function and you need `speed` or `posterior`."""
+        fields = saving.read(file)
+        return cls(**fields | ({} if metric is None else {"metric": solving.require_metric(metric)}))
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw the path (two coordinates) on matplotlib axes; returns the artists. See `orthodrome.plotting`."""
+        from orthodrome import plotting
+
+        return plotting.paths(self, ax=ax, **style)
+
+    def __repr__(self) -> str:
+        """What was found and how sure it is, in three lines."""
+        v, n = self.verdict, len(self.curve)
+        converged, certified = np.sum(self.solver_status == Status.CONVERGED), np.sum(v.certified)
+        if not self.shape:
+            return (
+                f"Path from {_brief(self.curve.start[0])} to {_brief(self.curve.end[0])}, by {self.solver}\n"
+                f"  length {v.length[0]:.6g} (relative error about {v.error[0]:.1e})\n"
+                f"  {'certified' if certified else 'not certified'}, residual {v.residual[0]:.1e}; {self.message}"
+            )
+        span = f"{np.nanmin(v.length):.4g} to {np.nanmax(v.length):.4g}" if n and not np.all(np.isnan(v.length)) else "none"
+        return (
+            f"{n} Paths of shape {self.shape} in {self.dim} dimensions, by {self.solver}\n"
+            f"  lengths {span}\n"
+            f"  {converged} converged, {certified} certified"
+        )
+
+    def _shaped(self, values: Array) -> Any:
+        return values.reshape(*self.shape, *values.shape[1:])[()]
+
+    def _evaluate(self, t: Any, order: int) -> Array:
+        times = _boundary.as_times(t)
+        return self._shaped(self.curve.evaluate(times.ravel(), order).reshape(-1, *times.shape, self.dim))
+
+    def _amplitude(self) -> Array:
+        """V = [(a−b)ᵀ S (a−b)] · S for each path: (P, d, d)."""
+        S = self._metric.prior_covariance(self.dim)
+        step = self.curve.end - self.curve.start
+        return np.einsum("pi,ij,pj->p", step, S, step)[:, None, None] * S
+
+    @property
+    def _posterior_curve(self) -> GPCurve:
+        if isinstance(self.curve, PiecewiseCurve):
+            raise TypeError(f"a path by {self.solver} has no Gaussian process posterior: path.posterior() makes one.")
+        return self.curve
+
+    @property
+    def _metric(self) -> Metric:
+        if self.metric is None:
+            raise ValueError("the metric of this path was a function and could not be saved: Path.load(file, metric=...).")
+        return self.metric
+
+
+def shortest_path(metric: Metric, start: Any, end: Any, solver: Solver | None = None, init: Path | None = None) -> Path:
+    """The shortest path from `start` to `end`.
+
+    `start` and `end` are points `(..., d)` whose leading axes broadcast: one call solves many problems together.
+    `solver=None` means `FixedPoint()`. `init` is another `Path` to begin from, of a shape that broadcasts.
+
+    Problems that are not solved are warned about once (`ConvergenceWarning`), and `path.converged`, `path.status` and
+    `path.message` say which and why.
+    """
+    metric, solver = solving.require_metric(metric), solving.require_solver(solver)
+    a, b, shape = solving.require_ends(metric, start, end, ("start", "end"))
+    blocks = list(solving.solve(metric, a, b, solver, _require_init(init, shape, a.shape[-1])))
+    _, solutions, verdicts = zip(*blocks, strict=True)
+    path = Path(
+        metric,
+        concatenate_curves([s.curve for s in solutions]),
+        shape,
+        Verdict.concatenate(verdicts),
+        np.concatenate([s.status for s in solutions]),
+        np.concatenate([s.iterations for s in solutions]),
+        repr(solver),
+    )
+    _boundary.warn_unconverged(path.solver_status, "paths", stacklevel=2)
+    return path
+
+
+def _require_init(init: Any, shape: tuple[int, ...], dim: int) -> Curve | None:
+    if init is None:
+        return None
+    _boundary.require_instance(init, Path, "init", "a Path to begin from")
+    if init.dim != dim:
+        raise ValueError(f"init has {init.dim} coordinates, start and end have {dim}.")
+    try:
+        index = np.broadcast_to(np.arange(len(init.curve)).reshape(init.shape), shape)
+    except ValueError:
+        raise ValueError(f"init has shape {init.shape}, which does not broadcast to the problems' {shape}.") from None
+    return init.curve.take(index.ravel())
+
+
+def _square_root(matrix: Array) -> Array:
+    """R with R Rᵀ = matrix, for a positive semi-definite matrix that rounding may have pushed slightly below."""
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors * np.sqrt(values.clip(min=0.0))[..., None, :]
+
+
+def _brief(point: Array) -> str:
+    return np.array2string(point, precision=4, threshold=6, edgeitems=2)

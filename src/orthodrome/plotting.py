@@ -1,0 +1,96 @@
+"""Pictures of two-dimensional data: axes in, artists out.
+
+    ax = plotting.scene(metric)        # the data over the metric's log volume element
+    plotting.paths(path, ax=ax)        # curves, with their posterior spread
+"""
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from orthodrome import _boundary
+from orthodrome.metrics import LocalPCA, Metric
+from orthodrome.path import Path
+
+GRID = 120
+"""Cells of the background on each side."""
+
+COLORS = ["#0b6e8f", "#c4452c", "#6a4c93", "#3b7a3b", "#b7791f"]
+"""Distinct also without colour: they differ in lightness."""
+
+SPREAD_STDS = 2.0
+"""Half the width of the band around a path, in posterior standard deviations."""
+
+
+def scene(metric: Metric, data: Any = None, ax: Any = None, margin: float = 0.15) -> Any:
+    """Draw the metric's log volume element with the data over it; returns the axes.
+
+    Light is where a step is short, dark where it is long. `data` defaults to the data of a `LocalPCA`.
+    """
+    ax = _axes(ax)
+    points = metric.data if data is None and isinstance(metric, LocalPCA) else _boundary.as_points(data, "data")
+    _require_two(points.shape[-1], "data")
+    low, high = points.min(axis=0), points.max(axis=0)
+    room = margin * (high - low).max()
+    background(metric, (low - room, high + room), ax)
+    ax.scatter(*points.T, s=9, color="#222222", alpha=0.55, linewidths=0, zorder=2)
+    return ax
+
+
+def background(metric: Metric, box: Any, ax: Any = None) -> Any:
+    """Draw ½ log det M over the box (low corner, high corner); returns the image."""
+    ax = _axes(ax)
+    (left, bottom), (right, top) = np.asarray(box, dtype=float)
+    x, y = np.linspace(left, right, GRID), np.linspace(bottom, top, GRID)
+    log_volume = metric.log_volume(np.stack(np.meshgrid(x, y), axis=-1))
+    image = ax.imshow(
+        log_volume, extent=(left, right, bottom, top), origin="lower", cmap="Greys", alpha=0.6, zorder=0, interpolation="bilinear"
+    )
+    ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
+    return image
+
+
+def paths(path: Path, ax: Any = None, spread: bool = True, samples: int = 200, **style: Any) -> list[Any]:
+    """Draw each path with two posterior standard deviations around it; returns the lines and bands.
+
+    A path that is not converged is dashed. `style` goes to matplotlib's `plot`.
+    """
+    ax = _axes(ax)
+    _require_two(path.dim, "path")
+    t = np.linspace(0, 1, samples)
+    curves = path(t).reshape(-1, samples, 2)
+    normals = path.velocity(t).reshape(-1, samples, 2)[..., ::-1] * [-1, 1]
+    converged = np.atleast_1d(path.converged).ravel()
+    bands = _half_widths(path, t, normals) if spread else [None] * len(curves)
+    artists = []
+    for i, (curve, normal, width) in enumerate(zip(curves, normals, bands, strict=True)):
+        chosen = {"color": COLORS[i % len(COLORS)], "lw": 1.8, "zorder": 3, "ls": "-" if converged[i] else "--"} | style
+        artists += ax.plot(*curve.T, **chosen)
+        if width is not None:
+            offset = width[:, None] * normal
+            outline = np.concatenate([curve + offset, (curve - offset)[::-1]])
+            artists += ax.fill(*outline.T, color=chosen["color"], alpha=0.25, lw=0, zorder=chosen["zorder"])
+        ends = curve[[0, -1]]
+        artists.append(ax.scatter(*ends.T, s=26, color=chosen["color"], edgecolors="white", linewidths=0.8, zorder=4))
+    return artists
+
+
+def _half_widths(path: Path, t: Any, normals: Any) -> Any:
+    """The band's half width as a multiple of the (unnormalised) normal: the spread across the curve, not along it."""
+    try:
+        covariance = path.covariance(t).reshape(-1, len(t), 2, 2)
+    except (TypeError, ValueError):  # no posterior, or no metric to scale it by
+        return [None] * len(normals)
+    squared = np.einsum("pti,pti->pt", normals, normals)
+    across = np.einsum("pti,ptij,ptj->pt", normals, covariance, normals)
+    return SPREAD_STDS * np.sqrt(across) / np.where(squared > 0, squared, 1.0)
+
+
+def _axes(ax: Any) -> Any:
+    return plt.gca() if ax is None else ax
+
+
+def _require_two(dim: int, name: str) -> None:
+    if dim != 2:
+        raise ValueError(f"{name} has {dim} coordinates: pictures are of 2. Draw two of them yourself with path(t)[..., :2].")

@@ -1,0 +1,70 @@
+"""Paths in files: a `.npz` of plain arrays, read without unpickling anything."""
+
+import dataclasses
+import json
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+
+from orthodrome.curves import GaussianProcess, GPCurve, Matern, PiecewiseCurve, SquaredExponential
+from orthodrome.judging import Verdict
+from orthodrome.metrics import LocalPCA
+
+FORMAT = 1
+"""The version of the file's layout."""
+
+_KERNELS = {kernel.__name__: kernel for kernel in (SquaredExponential, Matern)}
+
+
+def write(file: str | FilePath, path: dict[str, Any]) -> None:
+    """Write a path's fields."""
+    curve, metric = path["curve"], path["metric"]
+    header = {"format": FORMAT, "shape": path["shape"], "solver": path["solver"]}
+    arrays = {"status": path["solver_status"], "iterations": path["solver_iterations"]}
+    arrays |= _fields(path["verdict"])
+    if isinstance(curve, GPCurve):
+        process = curve.process
+        header["kernel"] = {"name": type(process.kernel).__name__, **dataclasses.asdict(process.kernel)}
+        arrays |= {"knots": process.knots, "noise": np.asarray(process.noise)}
+        arrays |= {"start": curve.start, "end": curve.end, "z": curve.z}
+    else:
+        arrays |= _fields(curve)
+    if isinstance(metric, LocalPCA):
+        arrays |= {"metric_data": metric.data, "metric_sigma": metric.sigma, "metric_rho": metric.rho}
+    with FilePath(file).open("wb") as stream:
+        np.savez(stream, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
+
+
+def read(file: str | FilePath) -> dict[str, Any]:
+    """Read a path's fields."""
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = dict(archive)
+        header = json.loads(arrays["header"].tobytes())
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{file} should be a file written by Path.save; it cannot be read as one ({error}).") from error
+    if header["format"] != FORMAT:
+        raise ValueError(f"{file} has layout {header['format']}; this orthodrome reads {FORMAT}: use the version that wrote it.")
+    if "kernel" in header:
+        kernel = _KERNELS[header["kernel"].pop("name")](**header["kernel"])
+        process = GaussianProcess(arrays["knots"], kernel, float(arrays["noise"]))
+        curve: Any = GPCurve(process, arrays["start"], arrays["end"], arrays["z"])
+    else:
+        curve = PiecewiseCurve(**{field.name: arrays[field.name] for field in dataclasses.fields(PiecewiseCurve)})
+    has_metric = "metric_data" in arrays
+    return {
+        "metric": LocalPCA(*(arrays[f"metric_{name}"] for name in ("data", "sigma", "rho"))) if has_metric else None,
+        "curve": curve,
+        "shape": tuple(header["shape"]),
+        "verdict": Verdict(**{field.name: arrays[field.name] for field in dataclasses.fields(Verdict)}),
+        "solver_status": arrays["status"],
+        "solver_iterations": arrays["iterations"],
+        "solver": header["solver"],
+    }
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}

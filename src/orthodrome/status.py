@@ -1,0 +1,32 @@
+"""How a solve ended: a number for programs, a sentence for people."""
+
+import enum
+
+
+class Status(enum.IntEnum):
+    """How a solver ended. Only `CONVERGED` counts as success; `sentence` says what to try otherwise."""
+
+    CONVERGED = 0
+    MAX_ITERATIONS = 1
+    NON_FINITE = 2
+    MAX_NODES = 3
+    SINGULAR_JACOBIAN = 4
+    MAX_STEPS = 5
+
+    @property
+    def sentence(self) -> str:
+        """What happened and what to do about it."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Status.CONVERGED: "converged by the solver's own test",
+    Status.MAX_ITERATIONS: "no fixed point in max_iter iterations; try a finer mesh, more iterations or init= a nearby path",
+    Status.NON_FINITE: "the metric is not finite or not positive definite along the curve; check it between the two points",
+    Status.MAX_NODES: "the collocation mesh reached max_nodes; raise max_nodes or try solver=FixedPoint()",
+    Status.SINGULAR_JACOBIAN: "a singular Jacobian stopped the collocation; try solver=FixedPoint() or init= a nearby path",
+    Status.MAX_STEPS: "the integrator ran out of steps before t = 1; raise max_steps or shorten the velocity",
+}
+
+RUNNING = -1
+"""The status of a problem that is still being worked on; it never leaves the loop in `batching`."""

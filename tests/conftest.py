@@ -1,0 +1,43 @@
+"""What several test files share: learned metrics, a counter of compilations, drawing without a screen."""
+
+import contextlib
+
+import jax
+import matplotlib
+import numpy as np
+import pytest
+
+import orthodrome as od
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(scope="session")
+def semicircle():
+    """The semicircle of Sec. 4.1 with its metric: (data, angles, metric)."""
+    data, angle = od.datasets.semicircle(200, random_state=0, return_angle=True)
+    return data, angle, od.LocalPCA(data, sigma=0.15, rho=0.01)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+_compilations = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, seconds, **_: _compilations.append(event) if "backend_compile" in event else None
+)
+
+
+@contextlib.contextmanager
+def compilations():
+    """The compilations inside the block, as a list that grows while it runs."""
+    found, before = [], len(_compilations)
+    yield found
+    found += _compilations[before:]
+
+
+@pytest.fixture
+def count_compilations():
+    return compilations

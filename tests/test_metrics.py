@@ -1,0 +1,128 @@
+"""Metrics: every form of a quantity agrees with every other, and with the paper's printed formula."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from problems import NAMES, problem
+from reference import kronecker_acceleration
+
+import orthodrome as od
+
+
+def decoder(x):
+    return jnp.tanh(jnp.outer(jnp.arange(1.0, 9.0), x)).sum(axis=1).reshape(2, 4) + x.sum() ** 2
+
+
+def spread(x):
+    return jax.nn.softplus(jnp.cumsum(x))
+
+
+def learned(d):
+    data = np.random.default_rng(d).standard_normal((60, d)) + 5.0
+    return od.LocalPCA(data, sigma=0.6 * np.sqrt(d), rho=0.05), data[:7] + 0.1
+
+
+METRICS = {
+    "LocalPCA": learned,
+    "Pullback": lambda d: (od.Pullback(lambda x: jnp.concatenate([x, jnp.sin(2 * x), x[:1] * x])), 0.3 * np.ones((7, d))),
+    "Pullback(mean, std)": lambda d: (od.Pullback(lambda x: x + 0.2 * jnp.sin(jnp.roll(x, 1)), spread), 0.2 * np.ones((7, d))),
+    "MetricTensor": lambda d: (od.MetricTensor(lambda x: (2 + jnp.sin(x @ x)) * jnp.eye(d) + jnp.outer(x, x), d), 0.3 * np.ones((7, d))),
+}
+
+
+@pytest.mark.parametrize("d", [2, 5, 20])
+@pytest.mark.parametrize("kind", METRICS)
+def test_acceleration_agrees_with_the_papers_kronecker_formula(kind, d, rng):
+    metric, points = METRICS[kind](d)
+    points = points + 0.3 * rng.standard_normal(points.shape)
+    v = rng.standard_normal(points.shape)
+    with jax.enable_x64(True):
+        printed = jax.jit(jax.vmap(lambda x, v: kronecker_acceleration(metric.tensor_at, x, v)))(points, v)
+        generic = jax.jit(jax.vmap(lambda x, v: od.Metric.acceleration_at(metric, x, v)))(points, v)
+    np.testing.assert_allclose(metric.acceleration(points, v), printed, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(generic, printed, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("d", [2, 20])
+@pytest.mark.parametrize("kind", METRICS)
+def test_inner_norm_and_volume_follow_from_the_tensor(kind, d, rng):
+    metric, points = METRICS[kind](d)
+    u, v = rng.standard_normal((2, *points.shape))
+    M = metric.tensor(points)
+    np.testing.assert_array_equal(metric(points), M)
+    np.testing.assert_allclose(metric.inner(points, u, v), np.einsum("pi,pij,pj->p", u, M, v), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(metric.norm(points, u), np.sqrt(np.einsum("pi,pij,pj->p", u, M, u)), rtol=1e-10)
+    np.testing.assert_allclose(metric.log_volume(points), 0.5 * np.linalg.slogdet(M)[1], rtol=1e-9, atol=1e-9)
+
+
+def test_local_pca_is_the_printed_sum(rng):
+    data, x = rng.standard_normal((50, 3)) + 100.0, rng.standard_normal(3) + 100.0  # far from the origin: centring matters
+    metric = od.LocalPCA(data, sigma=0.7, rho=0.02)
+    w = np.exp(-np.sum((data - x) ** 2, axis=1) / (2 * 0.7**2))
+    np.testing.assert_allclose(metric(x), np.diag(1 / (w @ (data - x) ** 2 + 0.02)), rtol=1e-10)
+
+
+def test_pullback_is_the_jacobian_product_with_std_added(rng):
+    x = rng.standard_normal(3)
+    with jax.enable_x64(True):
+        J, K = (np.asarray(jax.jacfwd(lambda y, g=g: jnp.ravel(g(y)))(x)) for g in (decoder, spread))
+    np.testing.assert_allclose(od.Pullback(decoder)(x), J.T @ J, rtol=1e-10)
+    np.testing.assert_allclose(od.Pullback(decoder, spread)(x), J.T @ J + K.T @ K, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_acceleration_is_quadratic_in_velocity(name, rng):
+    p = problem(name, 5)
+    v = rng.standard_normal(p.start.shape)
+    np.testing.assert_allclose(
+        p.metric.acceleration(p.start, -3 * v), 9 * p.metric.acceleration(p.start, v), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_any_leading_shape_gives_the_same_numbers(semicircle):
+    data, _, metric = semicircle
+    grid = data[:24].reshape(2, 3, 4, 2)
+    np.testing.assert_allclose(metric.tensor(grid).reshape(24, 2, 2), metric.tensor(data[:24]), rtol=1e-12)
+    assert metric.acceleration(grid, data[0]).shape == grid.shape
+    assert metric.log_volume(data[0]).shape == ()
+
+
+@settings(deadline=None, max_examples=20)
+@given(scale=st.floats(1e-3, 1e3), shift=st.floats(-10, 10))
+def test_the_rule_for_sigma_and_rho_has_no_scale(scale, shift):
+    data = od.datasets.semicircle(80, random_state=1)
+    one, other = od.LocalPCA(data), od.LocalPCA(scale * (data + shift))
+    np.testing.assert_allclose(other.sigma, scale * one.sigma, rtol=1e-6)
+    np.testing.assert_allclose(other.rho, scale**2 * one.rho, rtol=1e-6)
+
+
+def test_the_rule_survives_repeated_points():
+    data = np.repeat(od.datasets.semicircle(20, random_state=1), 30, axis=0)
+    metric = od.LocalPCA(data)
+    assert metric.sigma > 0 and metric.rho > 0 and np.all(np.isfinite(metric(data[:3])))
+
+
+def test_float32_is_refused_where_it_would_be_wrong(semicircle):
+    data, _, metric = semicircle
+    with pytest.raises(TypeError, match="LocalPCA needs float64; x is float32"):
+        metric.tensor_at(jnp.asarray(data[0], dtype=jnp.float32))
+
+
+def test_the_core_can_be_jitted_vmapped_and_differentiated(semicircle):
+    data, _, metric = semicircle
+    with jax.enable_x64(True):
+        slope = jax.jit(jax.vmap(jax.grad(metric.log_volume_at)))(jnp.asarray(data[:4]))
+        step = 1e-6 * np.eye(2)[0]
+        difference = (metric.log_volume(data[:4] + step) - metric.log_volume(data[:4] - step)) / 2e-6
+    np.testing.assert_allclose(slope[:, 0], difference, rtol=1e-6)
+
+
+def test_metrics_do_not_see_later_changes_of_the_callers_array(rng):
+    data = rng.standard_normal((30, 2))
+    metric = od.LocalPCA(data, sigma=1.0, rho=0.1)
+    before = metric(np.zeros(2))
+    data[:] = 7.0
+    np.testing.assert_array_equal(metric(np.zeros(2)), before)
