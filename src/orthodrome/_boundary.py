@@ -1,6 +1,7 @@
 """The door: the only place that checks input, enters float64, and warns. Everything behind it may trust its arrays."""
 
 import contextlib
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -141,14 +142,18 @@ def require_callable(value: Any, name: str) -> Callable[..., Any]:
     return value
 
 
-def warn_unconverged(status: Array, what: str, stacklevel: int) -> None:
+def warn_unconverged(status: Array, what: str) -> None:
     """One warning for a whole call: how many problems were not solved, and for each reason what to try."""
     codes, counts = np.unique(status[status != Status.CONVERGED], return_counts=True)
     if not len(codes):
         return
     reasons = "; ".join(f"{count}: {Status(code).sentence}" for code, count in zip(codes, counts, strict=True))
-    warnings.warn(
-        f"{counts.sum()} of {status.size} {what} did not converge ({reasons}).",
-        ConvergenceWarning,
-        stacklevel=stacklevel + 1,
-    )
+    message = f"{counts.sum()} of {status.size} {what} did not converge ({reasons})."
+    frame, level = sys._getframe(), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _INSIDE:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, ConvergenceWarning, stacklevel=level)
+
+
+_INSIDE = ("orthodrome", "equinox", "jaxtyping")
+"""Warnings point at the first line outside these: the user's own, however deep the problem arose."""

@@ -44,7 +44,11 @@ def over_points(function: Function, metric: Any, *arrays: Array, tile: int = POI
     """`function(metric, *rows)` for all rows of the arrays, (M, ...) each: NumPy in, NumPy out (a pytree of arrays)."""
     tile, tiles = (min(FEW_POINTS, tile), 1) if len(arrays[0]) <= min(FEW_POINTS, tile) else (tile, TILES)
     capacity = tile * tiles
-    starts = range(0, max(len(arrays[0]), 1), capacity)
+    starts = range(0, len(arrays[0]), capacity)
+
+    if not len(arrays[0]):  # the shapes of nothing: evaluate a point of ones and keep none of it
+        ones = [np.ones((1, *array.shape[1:])) for array in arrays]
+        return jax.tree.map(lambda leaf: leaf[:0], over_points(function, metric, *ones, tile=tile))
 
     def run(start: int) -> Any:
         rows = [array[start : start + capacity] for array in arrays]
@@ -130,7 +134,7 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
             running = jax.tree.map(lambda leaf: leaf[~done], running)
 
     workers = min(_CORES, -(-total // lanes))
-    if workers == 1:
+    if workers < 2:
         work(0)
     else:
         with ThreadPoolExecutor(workers) as pool:

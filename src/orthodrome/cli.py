@@ -74,10 +74,11 @@ def demo(
 
     say.print("learning a metric from 200 points and finding the paths from one of them to all others …")
     rows = job.run(out_dir, seed, say.print)
-    table = Table("solver", "paths", "converged", "certified", "mean length", "ms a path", box=None, header_style="bold")
+    table = Table(*job.HEADER, box=None, header_style="bold")
     for row in rows:
         table.add_row(*row)
     out.print(table)
+    out.print(job.FOOTNOTE)
     out.print(f"\nfigure: {out_dir / job.FIGURE}\ntable:  {out_dir / job.TABLE}", soft_wrap=True)
 
 

@@ -27,7 +27,7 @@ def distance(metric: Metric, a: Any, b: Any, solver: Solver | None = None, retur
         length[block] = verdict.length
         records.append((solution.status, verdict))
     info = solving.Info.collect(records, shape)
-    _boundary.warn_unconverged(np.asarray(info.status), "paths", stacklevel=2)
+    _boundary.warn_unconverged(np.asarray(info.status), "paths")
     out = length.reshape(shape)[()]
     return (out, info) if return_info else out
 
@@ -64,7 +64,7 @@ def distance_matrix(
         for array in (length, status, error):  # the lower half is still zero
             array += array.T
         certified &= certified.T
-    _boundary.warn_unconverged(unsolved, "paths", stacklevel=2)
+    _boundary.warn_unconverged(unsolved, "paths")
     info = solving.Info(status == 0, certified, status, error)
     return (length, info) if return_info else length
 

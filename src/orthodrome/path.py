@@ -211,7 +211,7 @@ class Path:
         )
 
     def _shaped(self, values: Array) -> Any:
-        return values.reshape(*self.shape, *values.shape[1:])[()]
+        return values.reshape((*self.shape, *values.shape[1:]))[()]
 
     def _evaluate(self, t: Any, order: int) -> Array:
         times = _boundary.as_times(t)
@@ -258,7 +258,7 @@ def shortest_path(metric: Metric, start: Any, end: Any, solver: Solver | None = 
         np.concatenate([s.iterations for s in solutions]),
         repr(solver),
     )
-    _boundary.warn_unconverged(path.solver_status, "paths", stacklevel=2)
+    _boundary.warn_unconverged(path.solver_status, "paths")
     return path
 
 

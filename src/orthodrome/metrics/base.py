@@ -108,7 +108,7 @@ class Metric(eqx.Module):
         vectors = [_boundary.as_points(value, name, points.shape[-1]) for name, value in arrays.items()]
         flat, shape = _boundary.broadcast([points, *vectors], names)
         out = batching.over_points(function, self, *flat)
-        return out.reshape(*shape, *out.shape[1:])[()]
+        return out.reshape((*shape, *out.shape[1:]))[()]
 
 
 def solve_positive(M: Float[Array, "d d"], y: Float[Array, " d"]) -> Float[Array, " d"]:

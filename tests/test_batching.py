@@ -1,0 +1,69 @@
+"""Fixed shapes: nothing compiles twice, problems do not wait for or disturb one another, memory is bounded."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import orthodrome as od
+from orthodrome import batching
+
+
+def square(metric, x):
+    return {"square": x**2, "sum": x.sum()}
+
+
+@pytest.mark.parametrize("rows", [0, 1, 15, 16, 17, 256, 300, 4096, 4097, 9000])
+def test_every_number_of_points_gives_each_point_its_own_value(rows):
+    x = np.arange(3.0 * rows).reshape(rows, 3)
+    out = batching.over_points(square, None, x)
+    np.testing.assert_array_equal(out["square"], x**2)
+    np.testing.assert_array_equal(out["sum"], x.sum(axis=1))
+
+
+def test_equal_shapes_do_not_recompile_nor_do_other_numbers_of_problems_nor_another_sigma(semicircle, count_compilations):
+    data, _, metric = semicircle
+    solver = od.FixedPoint()
+
+    def use(metric, solver, n):
+        path = od.shortest_path(metric, data[0], data[1 : n + 1], solver)
+        od.exp_map(metric, data[0], path.velocity(0.0))
+        metric.log_volume(data[:n])
+
+    use(metric, solver, 30)
+    with count_compilations() as compiled:
+        for n in (30, 18, 65, 199):
+            use(metric, solver, n)
+        use(od.LocalPCA(data, sigma=0.2, rho=0.03), solver, 30)
+        use(metric, od.FixedPoint(tol=0.05, max_iter=500, noise=1e-6), 30)
+    assert compiled == []
+
+
+@pytest.mark.filterwarnings("ignore::orthodrome.ConvergenceWarning")
+def test_a_problem_gets_the_same_answer_whatever_its_neighbours(semicircle, rng):
+    data, _, metric = semicircle
+    start, end = data[rng.integers(0, 200, 500)], data[rng.integers(0, 200, 500)]
+    path = od.shortest_path(metric, start, end, od.FixedPoint(max_iter=100))
+    order = rng.permutation(500)
+    shuffled = od.shortest_path(metric, start[order], end[order], od.FixedPoint(max_iter=100))
+    np.testing.assert_array_equal(path.status[order], shuffled.status)
+    np.testing.assert_allclose(path.length[order], shuffled.length, rtol=1e-9)
+
+
+TEN_THOUSAND = """
+import resource, warnings
+import numpy as np
+import orthodrome as od
+data = od.datasets.semicircle(200, random_state=0)
+pairs = np.random.default_rng(0).integers(0, 200, (2, 10_000))
+warnings.simplefilter("ignore", od.ConvergenceWarning)
+path = od.shortest_path(od.LocalPCA(data, 0.15, 0.01), *data[pairs], od.FixedPoint(max_iter=50))
+assert path.shape == (10_000,) and path.converged.mean() > 0.9
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def test_ten_thousand_problems_in_one_call_stay_under_two_gibibytes():
+    done = subprocess.run([sys.executable, "-c", TEN_THOUSAND], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 2 * 2**30

@@ -1,0 +1,119 @@
+"""The command line, run as people run it."""
+
+import csv
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import orthodrome as od
+from orthodrome import cli
+
+
+def run(*arguments, cwd):
+    """The real command, in a process of its own."""
+    return subprocess.run([sys.executable, "-m", "orthodrome", *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+
+
+@pytest.fixture
+def data(tmp_path, semicircle):
+    values, angle, _ = semicircle
+    values = values[np.argsort(angle)][::10]
+    np.savetxt(tmp_path / "points.csv", values, delimiter=",", header="east,north", comments="", fmt="%.17g")
+    return values
+
+
+@pytest.fixture
+def invoke(monkeypatch, tmp_path):
+    """`main` in this process: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments, capsys):
+        monkeypatch.setattr(sys, "argv", ["orthodrome", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        return (stopped.value.code or 0, *capsys.readouterr())
+
+    return call
+
+
+def test_a_path_is_found_written_and_drawn(tmp_path, data):
+    done = run("path", "points.csv", "--from", 0, "--to", 15, "--sigma", 0.3, "--rho", 0.05, "--out", "c.csv", "--plot", "c.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    path = od.shortest_path(od.LocalPCA(data, 0.3, 0.05), data[0], data[15])
+    assert f"length      {path.length:.8g}" in done.stdout and "converged   yes" in done.stdout and "certified" in done.stdout
+    with (tmp_path / "c.csv").open() as stream:
+        header, *rows = csv.reader(stream)
+    assert header == ["t", "east", "north"]
+    np.testing.assert_allclose(np.array(rows, float)[:, 1:], path(np.linspace(0, 1, 101)), rtol=1e-12)
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_distances_are_written(tmp_path, data, invoke, capsys):
+    code, out, err = invoke("distances", "points.csv", "--out", "D.npy", "--sigma", 0.3, "--rho", 0.05, capsys=capsys)
+    assert code == 0 and "paths       190" in out and "LocalPCA(20 points" in err
+    np.testing.assert_allclose(np.load(tmp_path / "D.npy"), od.distance_matrix(od.LocalPCA(data, 0.3, 0.05), data), rtol=1e-12)
+    code, *_ = invoke("distances", "points.csv", "--out", "D.npz", "--columns", "north,east", capsys=capsys)
+    with np.load(tmp_path / "D.npz") as saved:
+        assert code == 0 and set(saved) == {"distances", "converged", "certified", "status", "error"}
+
+
+def test_what_is_not_converged_has_its_own_exit_code(data, invoke, capsys, monkeypatch):
+    monkeypatch.setattr(od, "FixedPoint", lambda mesh: od.solvers.FixedPoint(mesh=mesh, max_iter=1))
+    code, out, _ = invoke("path", "points.csv", "--from", 0, "--to", 19, "--sigma", 0.15, "--rho", 0.01, capsys=capsys)
+    assert code == cli.Exit.NOT_CONVERGED and "converged   no: no fixed point in max_iter" in out
+    code, out, err = invoke("distances", "points.csv", "--out", "D.npy", "--sigma", 0.15, "--rho", 0.01, capsys=capsys)
+    assert code == cli.Exit.NOT_CONVERGED and "upper bounds" in err
+
+
+BAD = {
+    "no file": (("path", "none.csv", "--from", 0, "--to", 1), "none.csv does not exist"),
+    "an index out of range": (("path", "points.csv", "--from", 0, "--to", 99), "--to should be a row from 0 to 19; 99 arrived"),
+    "a negative index": (("path", "points.csv", "--from", -1, "--to", 3), "--from should be a row from 0 to 19; -1 arrived"),
+    "a bad sigma": (("path", "points.csv", "--from", 0, "--to", 3, "--sigma", -1), "sigma should be positive and finite; -1.0 arrived"),
+    "a bad mesh": (("path", "points.csv", "--from", 0, "--to", 3, "--mesh", 1), "mesh should be at least 2; 1 arrived"),
+    "one point of a curve": (("path", "points.csv", "--from", 0, "--to", 3, "--points", 1), "--points should be at least 2"),
+    "an unknown column": (("distances", "points.csv", "--out", "D.npy", "--columns", "up"), "has no column 'up'; it has east, north"),
+    "a folder that is not there": (("distances", "points.csv", "--out", "no/D.npy"), "the folder no of no/D.npy does not exist"),
+    "an unknown format": (("distances", "points.csv", "--out", "D.xls"), "--out should end in .npy or .npz"),
+    "a plot of one column": (("path", "points.csv", "--from", 0, "--to", 3, "--columns", "east", "--plot", "c.png"), "--plot draws two columns"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_is_one_line_and_exit_code_2(what, data, invoke, capsys, tmp_path):
+    arguments, sentence = BAD[what]
+    code, out, err = invoke(*arguments, capsys=capsys)
+    assert code == cli.Exit.BAD_INPUT and out == ""
+    assert err.startswith("error: ") and sentence in err and "Traceback" not in err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["points.csv"]  # nothing was written
+
+
+def test_a_missing_option_is_exit_code_2_too(invoke, capsys, data):
+    assert invoke("path", "points.csv", capsys=capsys)[0] == cli.Exit.BAD_INPUT
+
+
+@pytest.mark.parametrize("command", ["demo", "path", "distances"])
+def test_help_has_an_example(command):
+    shown = CliRunner().invoke(cli.app, [command, "--help"], env={"COLUMNS": "200"}).output
+    assert f"Example: orthodrome {command}" in shown
+
+
+def test_version(invoke, capsys):
+    assert invoke("--version", capsys=capsys)[:2] == (0, f"orthodrome {od.__version__}\n")
+
+
+def test_the_demo_makes_its_figure_and_table(invoke, capsys, tmp_path, monkeypatch):
+    from orthodrome import demo
+
+    monkeypatch.setattr(demo, "EVERY", 40)
+    code, out, err = invoke("demo", "--out", "shown", capsys=capsys)
+    assert code == 0 and "certified" in out
+    assert (tmp_path / "shown" / demo.FIGURE).read_bytes().startswith(b"\x89PNG")
+    with (tmp_path / "shown" / demo.TABLE).open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["solver"] for row in rows] == list(demo.SOLVERS)
+    assert rows[0]["converged"] == rows[1]["converged"] == "100.0%"

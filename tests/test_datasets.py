@@ -1,0 +1,71 @@
+"""The data sets are what the paper describes, and the same for the same seed."""
+
+import numpy as np
+import pytest
+
+from orthodrome import datasets
+
+MAKERS = {
+    "semicircle": (datasets.semicircle, 2),
+    "curly": (datasets.curly, 2),
+    "two_moons": (datasets.two_moons, 2),
+    "sphere": (datasets.sphere, 3),
+    "half_sphere": (datasets.half_sphere, 3),
+    "split_sphere": (datasets.split_sphere, 3),
+    "spiral": (datasets.spiral, 2),
+    "semicircle_in": (lambda n, **k: datasets.semicircle_in(7, n, **k), 7),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_size_and_seed(name):
+    make, d = MAKERS[name]
+    data = make(60, random_state=4)
+    assert data.shape == (60, d) and data.dtype == np.float64 and np.all(np.isfinite(data))
+    np.testing.assert_array_equal(data, make(60, random_state=4))
+    assert not np.array_equal(data, make(60, random_state=5))
+
+
+@pytest.mark.parametrize("name", ["curly", "two_moons", "sphere", "spiral"])
+def test_standardised_where_the_paper_says_so(name):
+    data = MAKERS[name][0](500, random_state=0)
+    np.testing.assert_allclose(data.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(data.std(axis=0), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["half_sphere", "split_sphere"])
+def test_scaled_to_the_cube_where_the_paper_says_so(name):
+    data = MAKERS[name][0](500, random_state=0)
+    np.testing.assert_array_equal([data.min(axis=0), data.max(axis=0)], [[-1, -1, -1], [1, 1, 1]])
+
+
+def test_noise_is_a_standard_deviation_of_a_tenth():
+    data, angle = datasets.semicircle(20_000, random_state=0, return_angle=True)
+    clean = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    np.testing.assert_allclose((data - clean).std(axis=0), 0.1, rtol=0.02)
+    assert angle.min() >= 0 and angle.max() <= np.pi
+
+
+def test_without_noise_the_points_lie_on_their_curves():
+    curly = datasets.curly(300, noise=0, random_state=0)
+    moons = datasets.two_moons(300, noise=0, random_state=0)
+    for data in (curly, moons):  # undo the standardisation: two half circles of one radius
+        assert len(np.unique(np.round(data, 12), axis=0)) == 300
+    assert np.ptp(curly[:, 0]) > np.ptp(curly[:, 1])  # an S lying on its side
+    half, split = (make(4000, noise=0, random_state=0) for make in (datasets.half_sphere, datasets.split_sphere))
+    assert np.sum(np.abs(split[:, 2]) < 0.3) == 0 < np.sum(np.abs(half[:, 2]) < 0.3)  # the gap between the halves
+
+
+def test_standardising_again_stretches_the_semicircle():
+    plain = datasets.semicircle_in(10, noise=0, random_state=0)
+    stretched = datasets.semicircle_in(10, noise=0, random_state=0, restandardize=True)
+    assert np.linalg.matrix_rank(plain, tol=1e-8) == np.linalg.matrix_rank(stretched, tol=1e-8) == 2
+    np.testing.assert_allclose(np.linalg.norm(plain.std(axis=0)), np.sqrt(2), rtol=1e-9)
+    np.testing.assert_allclose(stretched.std(axis=0), 1, rtol=1e-9)
+
+
+def test_the_land_moons_are_one_moon_and_its_flipped_copy():
+    data, labels = datasets.land_moons(100, random_state=0, return_labels=True)
+    assert data.shape == (200, 2) and np.bincount(labels).tolist() == [100, 100]
+    np.testing.assert_allclose(data[:100] + data[100:], np.tile([1.0, 0.5], (100, 1)))
+    np.testing.assert_array_equal(data[:100], datasets.semicircle(100, random_state=0))

@@ -1,0 +1,95 @@
+"""Distances behave as distances do."""
+
+import numpy as np
+import pytest
+from problems import problem
+
+import orthodrome as od
+
+TIGHT = od.FixedPoint(mesh=20, tol=1e-12, max_iter=400)
+
+
+def test_a_distance_matrix_is_the_distances(semicircle):
+    data, _, metric = semicircle
+    D, info = od.distance_matrix(metric, data[:12], return_info=True)
+    direct = od.distance(metric, data[:12, None], data[:12])
+    np.testing.assert_allclose(D, direct, rtol=1e-6)
+    np.testing.assert_array_equal(D, D.T)
+    np.testing.assert_array_equal(np.diagonal(D), 0)
+    assert info.converged.all() and info.status.shape == info.error.shape == (12, 12) and np.diagonal(info.certified).all()
+
+
+def test_distances_to_others(semicircle):
+    data, _, metric = semicircle
+    D = od.distance_matrix(metric, data[:4], data[4:10])
+    assert D.shape == (4, 6)
+    np.testing.assert_allclose(D, od.distance(metric, data[:4, None], data[4:10]), rtol=1e-6)
+
+
+def test_work_goes_in_blocks_without_changing_the_result(semicircle, monkeypatch):
+    from orthodrome import solving
+
+    data, _, metric = semicircle
+    whole = od.distance_matrix(metric, data[:9]), od.distance_matrix(metric, data[:3], data[3:8])
+    monkeypatch.setattr(solving, "BLOCK", 5)
+    blocks = od.distance_matrix(metric, data[:9]), od.distance_matrix(metric, data[:3], data[3:8])
+    for a, b in zip(whole, blocks, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+    np.testing.assert_allclose(od.distance(metric, data[0], data[1:9]), whole[0][0, 1:], rtol=1e-9)
+    path = od.shortest_path(metric, data[0], data[1:9])
+    np.testing.assert_allclose(path.length, whole[0][0, 1:], rtol=1e-9)
+    again = od.shortest_path(metric, data[0], data[1:9], init=path)
+    assert np.all(again.iterations == 0)
+
+
+@pytest.mark.parametrize("name", ["half-space", "sphere", "flat", "paraboloid"])
+def test_symmetry_and_the_triangle_inequality(name):
+    p = problem(name, 2)
+    points = np.concatenate([p.start, p.end])[:9]
+    D = od.distance(p.metric, points[:, None], points, TIGHT)
+    np.testing.assert_allclose(D, D.T, rtol=1e-8, atol=1e-12)
+    assert np.all(D[:, None, :] <= D[:, :, None] + D[None, :, :] + 1e-8)
+
+
+def test_distance_does_not_change_with_the_coordinates():
+    """The sphere seen through another chart: x ↦ y = x + 0.3 sin(roll x) pulls the same metric back."""
+    import jax
+    import jax.numpy as jnp
+
+    p = problem("sphere", 2)
+    bend = lambda y: y + 0.3 * jnp.sin(1.5 * jnp.roll(y, 1))
+
+    def pulled_back(y):
+        J = jax.jacfwd(bend)(y)
+        return J.T @ p.metric.tensor_at(bend(y)) @ J
+
+    with jax.enable_x64(True):
+        y = [np.array(_inverse(bend, x)) for x in (p.start, p.end)]
+    solver = od.FixedPoint(mesh=40, tol=1e-12, max_iter=600)
+    np.testing.assert_allclose(od.distance(od.MetricTensor(pulled_back, 2), *y, solver), p.distance, rtol=1e-7)
+
+
+def _inverse(bend, x):
+    import jax
+
+    y = x
+    for _ in range(60):
+        y = y - (jax.vmap(bend)(y) - x)
+    return y
+
+
+def test_a_matrix_that_is_not_all_solved_says_so_once(semicircle, recwarn):
+    data, angle, metric = semicircle
+    far = data[np.argsort(angle)[[0, 1, -2, -1]]]
+    with pytest.warns(od.ConvergenceWarning) as caught:
+        _, info = od.distance_matrix(metric, far, solver=od.FixedPoint(max_iter=2), return_info=True)
+    assert len(caught) == 1 and "of 6 paths did not converge" in str(caught[0].message)
+    assert caught[0].filename == __file__
+    assert (info.status == od.Status.MAX_ITERATIONS).any() and (info.status == info.status.T).all()
+
+
+def test_progress_goes_to_standard_error(semicircle, capsys):
+    data, _, metric = semicircle
+    od.distance_matrix(metric, data[:4], progress=True)
+    out, err = capsys.readouterr()
+    assert out == "" and "distances" in err

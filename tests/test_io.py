@@ -1,0 +1,90 @@
+"""Files: what is in them comes in, and what is wrong with them is said with its line."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from orthodrome.io import read_data
+
+ROWS = np.array([[1.0, 2.5], [3.0, -4.0], [0.125, 6e-7]])
+
+
+@pytest.mark.parametrize(("suffix", "delimiter"), [(".csv", ","), (".tsv", "\t"), (".CSV", ",")])
+@pytest.mark.parametrize("header", ["", "width,height\n"])
+def test_text_with_and_without_a_header(tmp_path, suffix, delimiter, header):
+    file = tmp_path / f"data{suffix}"
+    lines = "\n".join(delimiter.join(map(repr, map(float, row))) for row in ROWS)
+    file.write_text("\ufeff" + header.replace(",", delimiter) + lines + "\n\n", encoding="utf-8")
+    table = read_data(file)
+    np.testing.assert_array_equal(table.values, ROWS)
+    assert table.columns == (("width", "height") if header else ("x0", "x1"))
+
+
+def test_numpy_files(tmp_path):
+    np.save(tmp_path / "a.npy", ROWS.astype(np.float32))
+    np.savez(tmp_path / "one.npz", anything=ROWS)
+    np.savez(tmp_path / "two.npz", other=np.zeros(3), data=ROWS)
+    np.testing.assert_allclose(read_data(tmp_path / "a.npy").values, ROWS, rtol=1e-6)
+    for name in ("one.npz", "two.npz"):
+        np.testing.assert_array_equal(read_data(tmp_path / name).values, ROWS)
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(hnp.arrays(np.float64, st.tuples(st.integers(2, 6), st.integers(1, 4)), elements=st.floats(-1e300, 1e300), unique=True))
+def test_every_number_survives_a_csv(tmp_path, values):
+    np.savetxt(tmp_path / "x.csv", values, delimiter=",", fmt="%.17g")
+    np.testing.assert_array_equal(read_data(tmp_path / "x.csv").values, values)
+
+
+def test_columns_by_name_and_number(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b,c\n1,2,3\n4,5,6\n")
+    table = read_data(tmp_path / "x.csv", ["c", "0"])
+    np.testing.assert_array_equal(table.values, [[3, 1], [6, 4]])
+    assert table.columns == ("c", "a")
+    with pytest.raises(ValueError, match="has no column 'd'; it has a, b, c"):
+        read_data(tmp_path / "x.csv", ["d"])
+
+
+BAD = {
+    "ragged.csv": ("1,2\n3,4\n5\n", "line 3: 2 columns were expected, 1 arrived"),
+    "text.csv": ("x,y\n1,2\n3,oops\n", "line 3, column y: a number was expected, 'oops' arrived"),
+    "missing.csv": ("1,2\n3,\n", "line 2, column 1: a number was expected, '' arrived"),
+    "nan.csv": ("1,2\n3,nan\n", "should be finite"),
+    "empty.csv": ("", "is empty"),
+    "header.csv": ("x,y\n", "has a header and no rows"),
+    "one.csv": ("1,2\n", "at least 2 points"),
+    "latin.csv": (b"\xff\xfe\x00\x01", "cannot be read as text in UTF-8"),
+    "fake.npy": (b"hello", "cannot be read as a NumPy file"),
+    "fake.npz": (b"PK hello", "cannot be read as a NumPy file"),
+    "data.txt": ("1,2\n", r"should end in .csv, .tsv, .npy or .npz"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_refused_with_a_sentence(tmp_path, name):
+    content, sentence = BAD[name]
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=sentence):
+        read_data(tmp_path / name)
+
+
+def test_files_that_are_not_there_or_hold_something_else(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        read_data(tmp_path / "none.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(ValueError, match="not a folder"):
+        read_data(tmp_path / "folder.csv")
+    np.save(tmp_path / "cube.npy", np.zeros((2, 2, 2)))
+    with pytest.raises(ValueError, match=r"shape \(n, D\)"):
+        read_data(tmp_path / "cube.npy")
+    np.save(tmp_path / "words.npy", np.array(["a", "b"]))
+    with pytest.raises(TypeError, match="array of real numbers"):
+        read_data(tmp_path / "words.npy")
+    np.save(tmp_path / "objects.npy", np.array([{}, {}]), allow_pickle=True)
+    with pytest.raises(ValueError, match="NumPy file of plain numbers"):  # never unpickled
+        read_data(tmp_path / "objects.npy")
+    np.savez(tmp_path / "many.npz", a=ROWS, b=ROWS)
+    with pytest.raises(ValueError, match=r"one named 'data'; it holds \['a', 'b'\]"):
+        read_data(tmp_path / "many.npz")

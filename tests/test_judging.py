@@ -1,0 +1,119 @@
+"""The judge: right about curves that are geodesics, and not fooled by curves that only look like one at the knots."""
+
+import numpy as np
+import pytest
+from problems import problem
+from scipy.integrate import quad
+
+import orthodrome as od
+from orthodrome.curves import GPCurve, PiecewiseCurve, uniform_process
+from orthodrome.judging import judge
+
+HALF_PLANE = od.MetricTensor(lambda x: np.eye(2) / x[1] ** 2, 2)
+
+
+def arc(t):
+    """The half-plane geodesic (tanh s, 1/cosh s) for s from −1 to 1: length 2, with derivatives."""
+    s = 2 * t - 1
+    c, h = np.cosh(s), np.tanh(s)
+    position = np.stack([h, 1 / c], axis=-1)
+    velocity = 2 * np.stack([1 / c**2, -h / c], axis=-1)
+    acceleration = 4 * np.stack([-2 * h / c**2, (2 * h**2 - 1) / c], axis=-1)
+    return position, velocity, acceleration
+
+
+def as_curve(function, pieces=40):
+    t = np.linspace(0, 1, pieces + 1)
+    return PiecewiseCurve(t[None], *(x[None] for x in function(t)))
+
+
+def judged(curve, metric=HALF_PLANE, rtol=1e-4):
+    return judge(metric, curve, curve.evaluate(np.zeros(1))[:, 0], curve.evaluate(np.ones(1))[:, 0], rtol)
+
+
+def test_a_true_geodesic_is_certified():
+    verdict = judged(as_curve(arc))
+    np.testing.assert_allclose(verdict.length, 2, rtol=1e-9)
+    np.testing.assert_allclose(verdict.energy, 2, rtol=1e-9)
+    assert verdict.certified[0] and verdict.error[0] < 1e-8 and verdict.residual[0] < 1e-3
+
+
+def test_the_right_curve_at_the_wrong_speed_is_not_certified():
+    warp = lambda t: (t + 0.05 * np.sin(2 * np.pi * t), 1 + 0.1 * np.pi * np.cos(2 * np.pi * t), -0.2 * np.pi**2 * np.sin(2 * np.pi * t))
+
+    def warped(t):
+        s, ds, dds = warp(t)
+        c, v, a = arc(s)
+        return c, v * ds[:, None], a * ds[:, None] ** 2 + v * dds[:, None]
+
+    verdict = judged(as_curve(warped))
+    np.testing.assert_allclose(verdict.length, 2, rtol=1e-8)  # the same set of points, so the same length
+    np.testing.assert_allclose(verdict.speed_variation, 0.1 * np.pi, rtol=1e-3)
+    assert not verdict.certified[0] and 2 * verdict.energy[0] > 4.1
+
+
+def test_a_wiggle_that_vanishes_at_the_knots_is_seen():
+    def wiggled(t):  # zero, with first and second derivative, at t = 0, 0.1, …, 1
+        w = 10 * np.pi
+        bump, slope, bend = np.sin(w * t) ** 4, 4 * w * np.sin(w * t) ** 3 * np.cos(w * t), 0
+        bend = 4 * w**2 * (3 * np.sin(w * t) ** 2 * np.cos(w * t) ** 2 - np.sin(w * t) ** 4)
+        return tuple(x + 1e-2 * b[:, None] * [0, 1] for x, b in zip(arc(t), (bump, slope, bend), strict=True))
+
+    knots = np.linspace(0, 1, 11)
+    for plain, bent in zip(arc(knots), wiggled(knots), strict=True):
+        np.testing.assert_allclose(plain, bent, atol=1e-10)
+    verdict = judged(as_curve(wiggled, 400))
+    assert verdict.residual[0] > 1 and not verdict.certified[0]
+    assert verdict.length[0] > 2.001  # its own length, not that of the geodesic
+
+
+def test_length_is_that_of_the_curve_whatever_it_is(semicircle, rng):
+    data, _, metric = semicircle
+    curve = GPCurve(uniform_process(10, od.SquaredExponential(), 1e-7), data[:2], data[2:4], 20 * rng.standard_normal((2, 10, 2)))
+    verdict = judge(metric, curve, data[:2], data[2:4])
+    for i in range(2):
+        speed = lambda t, i=i: float(metric.norm(*(curve.take([i]).evaluate(np.array([t]), k)[0, 0] for k in (0, 1))))
+        truth, _ = quad(speed, 0, 1, points=np.linspace(0, 1, 21)[1:-1], limit=400, epsrel=1e-7)
+        np.testing.assert_allclose(verdict.length[i], truth, rtol=1e-6)
+    assert not verdict.certified.any()
+
+
+def test_a_curve_that_misses_its_end_is_not_certified():
+    curve = as_curve(arc)
+    a, b = curve.start, curve.end
+    assert judge(HALF_PLANE, curve, a, b).certified[0]
+    assert not judge(HALF_PLANE, curve, a, b + 1e-6).certified[0]
+
+
+def test_certified_implies_an_error_below_the_tolerance(semicircle):
+    data, _, metric = semicircle
+    curve = od.shortest_path(metric, data[0], data[1:], od.FixedPoint(mesh=40, tol=1e-4)).curve
+    for rtol in (1e-3, 1e-5, 1e-7):
+        verdict = judge(metric, curve, curve.start, curve.end, rtol)
+        assert np.all(verdict.error[verdict.certified] <= rtol)
+    assert verdict.certified.sum() < judge(metric, curve, curve.start, curve.end, 1e-3).certified.sum()
+
+
+@pytest.mark.parametrize("mesh", [5, 8, 12])
+def test_the_true_error_stays_below_the_estimate(mesh):
+    for name in ("half-space", "sphere", "flat", "paraboloid"):
+        p = problem(name, 2)
+        path = od.shortest_path(p.metric, p.start, p.end, od.FixedPoint(mesh=mesh, tol=1e-8))
+        assert np.all(np.abs(path.length / p.distance - 1) <= path.error + 1e-10)
+
+
+def test_verdicts_do_not_depend_on_the_company(semicircle):
+    data, _, metric = semicircle
+    curve = od.shortest_path(metric, data[0], data[1:40]).curve
+    together = judge(metric, curve, curve.start, curve.end)
+    alone = judge(metric, curve.take([7]), curve.start[[7]], curve.end[[7]])
+    np.testing.assert_allclose(together.length[7], alone.length[0], rtol=1e-12)
+    np.testing.assert_allclose(together.residual[7], alone.residual[0], rtol=1e-9)
+
+
+def test_at_the_papers_tolerance_converged_paths_are_not_certified(semicircle):
+    """What users must see: the test at the knots hides what happens between them."""
+    data, angle, metric = semicircle
+    far = np.argsort(angle)[:60]
+    path = od.shortest_path(metric, data[np.argmax(angle)], data[far])
+    assert path.converged.all() and not path.certified.any()

@@ -1,0 +1,60 @@
+"""Pictures: axes in, artists out."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import orthodrome as od
+
+
+@pytest.fixture
+def ax():
+    figure, ax = plt.subplots()
+    yield ax
+    plt.close(figure)
+
+
+def test_a_scene_shows_the_data_over_the_log_volume_element(semicircle, ax):
+    data, _, metric = semicircle
+    assert od.plotting.scene(metric, ax=ax) is ax
+    (image,) = ax.images
+    left, right, bottom, top = image.get_extent()
+    x, y = np.linspace(left, right, od.plotting.GRID), np.linspace(bottom, top, od.plotting.GRID)
+    np.testing.assert_allclose(image.get_array()[7, 30], metric.log_volume([x[30], y[7]]), rtol=1e-12)
+    np.testing.assert_array_equal(ax.collections[0].get_offsets(), data)
+
+
+def test_a_path_is_drawn_from_end_to_end_with_its_spread(semicircle, ax):
+    data, _, metric = semicircle
+    path = od.shortest_path(metric, data[:2], data[2:4], od.FixedPoint(mesh=5))
+    artists = path.plot(ax)
+    assert len(ax.lines) == 2 and len(ax.patches) == 2 and len(artists) == 6
+    np.testing.assert_allclose(ax.lines[0].get_xydata()[[0, -1]], [data[0], data[2]])
+    band = ax.patches[0].get_xy()
+    middle = np.argmax(path[0].std(np.linspace(0, 1, 200)).sum(axis=1))
+    width = np.linalg.norm(band[middle] - band[399 - middle])
+    normal = path[0].velocity(np.linspace(0, 1, 200))[middle][::-1] * [-1, 1]
+    normal /= np.linalg.norm(normal)
+    std = np.sqrt(normal @ path[0].covariance(np.linspace(0, 1, 200))[middle] @ normal)
+    np.testing.assert_allclose(width, 2 * od.plotting.SPREAD_STDS * std, rtol=1e-6)
+
+
+def test_what_is_not_converged_is_dashed_and_what_has_no_posterior_has_no_band(semicircle, ax):
+    data, angle, metric = semicircle
+    far = data[np.argsort(angle)[[-1, 0]]]
+    with pytest.warns(od.ConvergenceWarning):
+        path = od.shortest_path(metric, *far, od.FixedPoint(max_iter=2))
+    od.plotting.paths(path, ax=ax, spread=False, color="red")
+    assert ax.lines[0].get_linestyle() == "--" and ax.lines[0].get_color() == "red" and not ax.patches
+    near = od.shortest_path(metric, *data[np.argsort(angle)[[100, 110]]], od.Collocation())
+    od.plotting.paths(near, ax=ax)
+    assert not ax.patches
+
+
+def test_only_two_dimensions_can_be_drawn(ax):
+    data = od.datasets.sphere(30, random_state=0)
+    metric = od.LocalPCA(data)
+    with pytest.raises(ValueError, match="data has 3 coordinates: pictures are of 2"):
+        od.plotting.scene(metric, ax=ax)
+    with pytest.raises(ValueError, match="path has 3 coordinates"):
+        od.shortest_path(metric, data[0], data[1]).plot(ax)
