@@ -57,7 +57,10 @@ def sphere(d: int) -> Problem:
         v = v - np.sum(u * v, axis=1, keepdims=True) * u
         v /= np.linalg.norm(v, axis=1, keepdims=True)
         y = _lift(c)
-        inside = np.einsum("pti,pi->pt", y, u)[..., None] * u[:, None] + np.einsum("pti,pi->pt", y, v)[..., None] * v[:, None]
+        inside = (
+            np.einsum("pti,pi->pt", y, u)[..., None] * u[:, None]
+            + np.einsum("pti,pi->pt", y, v)[..., None] * v[:, None]
+        )
         return np.linalg.norm(y - inside, axis=-1)
 
     return Problem("sphere", od.MetricTensor(_sphere_tensor, d), a, b, distance, off)

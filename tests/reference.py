@@ -23,7 +23,9 @@ def squared_exponential(t, s, i, j, lengthscale):
     for _ in range(j):
         k = jax.grad(k, 1)
     with jax.enable_x64(True):
-        return np.asarray(jax.jit(jax.vmap(jax.vmap(k, (None, 0)), (0, None)))(np.asarray(t, float), np.asarray(s, float)))
+        return np.asarray(
+            jax.jit(jax.vmap(jax.vmap(k, (None, 0)), (0, None)))(np.asarray(t, float), np.asarray(s, float))
+        )
 
 
 class Posterior:

@@ -45,7 +45,11 @@ def test_imports_point_one_way(path):
 def test_public_names_exist_and_are_listed_in_one_order_everywhere():
     assert sorted(od._HOME) == od.__all__
     for name, home in od._HOME.items():
-        assert getattr(od, name) is (importlib.import_module(f"orthodrome.{name}") if home is None else getattr(importlib.import_module(f"orthodrome.{home}"), name))
+        assert getattr(od, name) is (
+            importlib.import_module(f"orthodrome.{name}")
+            if home is None
+            else getattr(importlib.import_module(f"orthodrome.{home}"), name)
+        )
     typed = {
         alias.name
         for node in ast.walk(ast.parse((PACKAGE / "__init__.py").read_text()))

@@ -22,7 +22,9 @@ def test_every_number_of_points_gives_each_point_its_own_value(rows):
     np.testing.assert_array_equal(out["sum"], x.sum(axis=1))
 
 
-def test_equal_shapes_do_not_recompile_nor_do_other_numbers_of_problems_nor_another_sigma(semicircle, count_compilations):
+def test_equal_shapes_do_not_recompile_nor_do_other_numbers_of_problems_nor_another_sigma(
+    semicircle, count_compilations
+):
     data, _, metric = semicircle
     solver = od.FixedPoint()
 

@@ -41,7 +41,7 @@ BAD = {
     "a flat decoder": (lambda: od.distance(od.Pullback(lambda x: jnp.stack([x[0], x[0]])), POINT, DATA[1]), ValueError, "positive definite"),
     "a decoder with too few outputs": (lambda: od.distance(od.Pullback(lambda x: x[:1]), POINT, POINT), ValueError, "a has 2 coordinates and the metric's map has only 1 outputs"),
     "a decoder of another dimension": (lambda: od.distance(od.Pullback(lambda x: jnp.ones((4, 3)) @ x), POINT, POINT), ValueError, r"JAX function of one point of shape \(2,\); calling it raised"),
-    "a tensor of the wrong shape": (lambda: od.MetricTensor(lambda x: x, 2), ValueError, r"should return an array of shape \(2, 2\)"),
+    "a tensor of the wrong shape": (lambda: od.MetricTensor(lambda x: x, 2), ValueError, r"should return shape \(2, 2\)"),
     "no function": (lambda: od.Pullback(3), TypeError, "mean should be a JAX function of one point; int arrived"),
     "half a dimension": (lambda: od.MetricTensor(lambda x: x, 1.5), TypeError, "dim should be a whole number"),
     "no metric": (lambda: od.shortest_path(DATA, POINT, POINT), TypeError, "metric should be a metric such as LocalPCA"),
@@ -95,7 +95,13 @@ def test_bad_input_compiles_and_computes_nothing(count_compilations):
 
 @pytest.mark.parametrize(
     "convert",
-    [np.asarray, lambda x: x.tolist(), jnp.asarray, lambda x: torch.tensor(x, requires_grad=True), lambda x: x.astype(object)],
+    [
+        np.asarray,
+        lambda x: x.tolist(),
+        jnp.asarray,
+        lambda x: torch.tensor(x, requires_grad=True),
+        lambda x: x.astype(object),
+    ],
     ids=["numpy", "list", "jax", "torch", "object"],
 )
 def test_any_kind_of_array_goes_in_and_numpy_float64_comes_out(convert):

@@ -14,7 +14,9 @@ from orthodrome import cli
 
 def run(*arguments, cwd):
     """The real command, in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "orthodrome", *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+    return subprocess.run(
+        [sys.executable, "-m", "orthodrome", *map(str, arguments)], capture_output=True, text=True, cwd=cwd
+    )
 
 
 @pytest.fixture
@@ -41,10 +43,30 @@ def invoke(monkeypatch, tmp_path):
 
 
 def test_a_path_is_found_written_and_drawn(tmp_path, data):
-    done = run("path", "points.csv", "--from", 0, "--to", 15, "--sigma", 0.3, "--rho", 0.05, "--out", "c.csv", "--plot", "c.png", cwd=tmp_path)
+    done = run(
+        "path",
+        "points.csv",
+        "--from",
+        0,
+        "--to",
+        15,
+        "--sigma",
+        0.3,
+        "--rho",
+        0.05,
+        "--out",
+        "c.csv",
+        "--plot",
+        "c.png",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     path = od.shortest_path(od.LocalPCA(data, 0.3, 0.05), data[0], data[15])
-    assert f"length      {path.length:.8g}" in done.stdout and "converged   yes" in done.stdout and "certified" in done.stdout
+    assert (
+        f"length      {path.length:.8g}" in done.stdout
+        and "converged   yes" in done.stdout
+        and "certified" in done.stdout
+    )
     with (tmp_path / "c.csv").open() as stream:
         header, *rows = csv.reader(stream)
     assert header == ["t", "east", "north"]
@@ -53,9 +75,11 @@ def test_a_path_is_found_written_and_drawn(tmp_path, data):
 
 
 def test_distances_are_written(tmp_path, data, invoke, capsys):
-    code, out, err = invoke("distances", "points.csv", "--out", "D.npy", "--sigma", 0.3, "--rho", 0.05, capsys=capsys)
+    code, out, err = invoke("distances", "points.csv", "--out", "D.npy", "--sigma", 0.5, "--rho", 0.1, capsys=capsys)
     assert code == 0 and "paths       190" in out and "LocalPCA(20 points" in err
-    np.testing.assert_allclose(np.load(tmp_path / "D.npy"), od.distance_matrix(od.LocalPCA(data, 0.3, 0.05), data), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "D.npy"), od.distance_matrix(od.LocalPCA(data, 0.5, 0.1), data), rtol=1e-12
+    )
     code, *_ = invoke("distances", "points.csv", "--out", "D.npz", "--columns", "north,east", capsys=capsys)
     with np.load(tmp_path / "D.npz") as saved:
         assert code == 0 and set(saved) == {"distances", "converged", "certified", "status", "error"}
@@ -110,7 +134,7 @@ def test_the_demo_makes_its_figure_and_table(invoke, capsys, tmp_path, monkeypat
     from orthodrome import demo
 
     monkeypatch.setattr(demo, "EVERY", 40)
-    code, out, err = invoke("demo", "--out", "shown", capsys=capsys)
+    code, out, _ = invoke("demo", "--out", "shown", capsys=capsys)
     assert code == 0 and "certified" in out
     assert (tmp_path / "shown" / demo.FIGURE).read_bytes().startswith(b"\x89PNG")
     with (tmp_path / "shown" / demo.TABLE).open() as stream:

@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import problem
 
 import orthodrome as od
+from problems import problem
 
 T = np.linspace(0, 1, 101)
 

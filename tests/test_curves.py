@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from reference import Posterior, squared_exponential
 from scipy.special import gamma, kv
 
 import orthodrome as od
 from orthodrome.curves import GPCurve, PiecewiseCurve, concatenate_curves, uniform_process
+from reference import Posterior, squared_exponential
 
 KERNELS = [od.SquaredExponential(0.3), od.Matern(0.5), od.Matern(0.8, nu=4.5)]
 T = np.linspace(0, 1, 23)
@@ -36,7 +36,9 @@ def test_squared_exponential_derivatives_agree_with_automatic_ones():
     process = uniform_process(7, od.SquaredExponential(), 1e-7)
     for i, j in [(0, 0), (0, 2), (1, 2), (2, 2)]:
         np.testing.assert_allclose(
-            process._stationary(T, process.knots, i, j), squared_exponential(T, process.knots, i, j, np.sqrt(1 / 12)), atol=1e-9
+            process._stationary(T, process.knots, i, j),
+            squared_exponential(T, process.knots, i, j, np.sqrt(1 / 12)),
+            atol=1e-9,
         )
 
 
@@ -79,7 +81,11 @@ def test_ends_are_exact_and_accelerations_are_met(mesh, rng):
 
 
 def test_velocity_and_acceleration_are_derivatives_of_the_curve(rng):
-    gp = GPCurve(uniform_process(10, od.SquaredExponential(), 1e-7), *rng.standard_normal((2, 3, 2)), rng.standard_normal((3, 10, 2)))
+    gp = GPCurve(
+        uniform_process(10, od.SquaredExponential(), 1e-7),
+        *rng.standard_normal((2, 3, 2)),
+        rng.standard_normal((3, 10, 2)),
+    )
     t, h = np.linspace(0.05, 0.95, 19), 1e-5
     breaks = np.array([[0, 0.3, 0.7, 1, 1], [0, 0.1, 0.2, 0.9, 1.0]])
     piecewise = PiecewiseCurve(breaks, *rng.standard_normal((3, 2, 5, 2)))
@@ -93,7 +99,10 @@ def test_a_piecewise_curve_meets_what_it_was_given_and_reproduces_quintics():
     with jax.enable_x64(True):
         quintic = lambda t: jnp.array([t**5 - t**2, 1 + t**3])
         breaks = jnp.array([[0, 0.25, 0.6, 1.0, 1.0], [0, 0.5, 0.7, 0.9, 1.0]])
-        c, v, a = (np.array(jax.vmap(jax.vmap(g))(breaks)) for g in (quintic, jax.jacfwd(quintic), jax.jacfwd(jax.jacfwd(quintic))))
+        c, v, a = (
+            np.array(jax.vmap(jax.vmap(g))(breaks))
+            for g in (quintic, jax.jacfwd(quintic), jax.jacfwd(jax.jacfwd(quintic)))
+        )
         truth = np.array(jax.vmap(quintic)(T))
     curve = PiecewiseCurve(np.array(breaks), c, v, a)
     np.testing.assert_allclose(curve.evaluate(T), np.stack([truth, truth]), atol=1e-13)

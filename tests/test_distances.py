@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from problems import problem
 
 import orthodrome as od
+from problems import problem
 
 TIGHT = od.FixedPoint(mesh=20, tol=1e-12, max_iter=400)
 
@@ -16,7 +16,9 @@ def test_a_distance_matrix_is_the_distances(semicircle):
     np.testing.assert_allclose(D, direct, rtol=1e-6)
     np.testing.assert_array_equal(D, D.T)
     np.testing.assert_array_equal(np.diagonal(D), 0)
-    assert info.converged.all() and info.status.shape == info.error.shape == (12, 12) and np.diagonal(info.certified).all()
+    assert (
+        info.converged.all() and info.status.shape == info.error.shape == (12, 12) and np.diagonal(info.certified).all()
+    )
 
 
 def test_distances_to_others(semicircle):

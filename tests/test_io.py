@@ -32,7 +32,11 @@ def test_numpy_files(tmp_path):
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(hnp.arrays(np.float64, st.tuples(st.integers(2, 6), st.integers(1, 4)), elements=st.floats(-1e300, 1e300), unique=True))
+@given(
+    hnp.arrays(
+        np.float64, st.tuples(st.integers(2, 6), st.integers(1, 4)), elements=st.floats(-1e300, 1e300), unique=True
+    )
+)
 def test_every_number_survives_a_csv(tmp_path, values):
     np.savetxt(tmp_path / "x.csv", values, delimiter=",", fmt="%.17g")
     np.testing.assert_array_equal(read_data(tmp_path / "x.csv").values, values)

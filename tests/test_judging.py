@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from problems import problem
 from scipy.integrate import quad
 
 import orthodrome as od
 from orthodrome.curves import GPCurve, PiecewiseCurve, uniform_process
 from orthodrome.judging import judge
+from problems import problem
 
 HALF_PLANE = od.MetricTensor(lambda x: np.eye(2) / x[1] ** 2, 2)
 
@@ -39,7 +39,11 @@ def test_a_true_geodesic_is_certified():
 
 
 def test_the_right_curve_at_the_wrong_speed_is_not_certified():
-    warp = lambda t: (t + 0.05 * np.sin(2 * np.pi * t), 1 + 0.1 * np.pi * np.cos(2 * np.pi * t), -0.2 * np.pi**2 * np.sin(2 * np.pi * t))
+    warp = lambda t: (
+        t + 0.05 * np.sin(2 * np.pi * t),
+        1 + 0.1 * np.pi * np.cos(2 * np.pi * t),
+        -0.2 * np.pi**2 * np.sin(2 * np.pi * t),
+    )
 
     def warped(t):
         s, ds, dds = warp(t)
@@ -69,7 +73,9 @@ def test_a_wiggle_that_vanishes_at_the_knots_is_seen():
 
 def test_length_is_that_of_the_curve_whatever_it_is(semicircle, rng):
     data, _, metric = semicircle
-    curve = GPCurve(uniform_process(10, od.SquaredExponential(), 1e-7), data[:2], data[2:4], 20 * rng.standard_normal((2, 10, 2)))
+    curve = GPCurve(
+        uniform_process(10, od.SquaredExponential(), 1e-7), data[:2], data[2:4], 20 * rng.standard_normal((2, 10, 2))
+    )
     verdict = judge(metric, curve, data[:2], data[2:4])
     for i in range(2):
         speed = lambda t, i=i: float(metric.norm(*(curve.take([i]).evaluate(np.array([t]), k)[0, 0] for k in (0, 1))))

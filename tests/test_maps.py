@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import NAMES, problem
 
 import orthodrome as od
+from problems import NAMES, problem
 
 TIGHT = od.FixedPoint(mesh=30, tol=1e-14, max_iter=400)
 T = np.linspace(0, 1, 33)
@@ -67,7 +67,9 @@ def test_running_out_of_steps_is_told(monkeypatch):
 
     monkeypatch.setattr(maps, "MAX_STEPS", 3)
     with pytest.warns(od.ConvergenceWarning, match="ran out of steps"):
-        _, info = od.exp_map(od.MetricTensor(lambda x: jnp.eye(2) / x[1] ** 2, 2), [0.0, 1.0], [9.0, 0.0], return_info=True)
+        _, info = od.exp_map(
+            od.MetricTensor(lambda x: jnp.eye(2) / x[1] ** 2, 2), [0.0, 1.0], [9.0, 0.0], return_info=True
+        )
     assert info.status == od.Status.MAX_STEPS and not info.converged
 
 

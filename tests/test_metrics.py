@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import NAMES, problem
-from reference import kronecker_acceleration
 
 import orthodrome as od
+from problems import NAMES, problem
+from reference import kronecker_acceleration
 
 
 def decoder(x):
@@ -27,9 +27,18 @@ def learned(d):
 
 METRICS = {
     "LocalPCA": learned,
-    "Pullback": lambda d: (od.Pullback(lambda x: jnp.concatenate([x, jnp.sin(2 * x), x[:1] * x])), 0.3 * np.ones((7, d))),
-    "Pullback(mean, std)": lambda d: (od.Pullback(lambda x: x + 0.2 * jnp.sin(jnp.roll(x, 1)), spread), 0.2 * np.ones((7, d))),
-    "MetricTensor": lambda d: (od.MetricTensor(lambda x: (2 + jnp.sin(x @ x)) * jnp.eye(d) + jnp.outer(x, x), d), 0.3 * np.ones((7, d))),
+    "Pullback": lambda d: (
+        od.Pullback(lambda x: jnp.concatenate([x, jnp.sin(2 * x), x[:1] * x])),
+        0.3 * np.ones((7, d)),
+    ),
+    "Pullback(mean, std)": lambda d: (
+        od.Pullback(lambda x: x + 0.2 * jnp.sin(jnp.roll(x, 1)), spread),
+        0.2 * np.ones((7, d)),
+    ),
+    "MetricTensor": lambda d: (
+        od.MetricTensor(lambda x: (2 + jnp.sin(x @ x)) * jnp.eye(d) + jnp.outer(x, x), d),
+        0.3 * np.ones((7, d)),
+    ),
 }
 
 
@@ -59,7 +68,10 @@ def test_inner_norm_and_volume_follow_from_the_tensor(kind, d, rng):
 
 
 def test_local_pca_is_the_printed_sum(rng):
-    data, x = rng.standard_normal((50, 3)) + 100.0, rng.standard_normal(3) + 100.0  # far from the origin: centring matters
+    data, x = (
+        rng.standard_normal((50, 3)) + 100.0,
+        rng.standard_normal(3) + 100.0,
+    )  # far from the origin: centring matters
     metric = od.LocalPCA(data, sigma=0.7, rho=0.02)
     w = np.exp(-np.sum((data - x) ** 2, axis=1) / (2 * 0.7**2))
     np.testing.assert_allclose(metric(x), np.diag(1 / (w @ (data - x) ** 2 + 0.02)), rtol=1e-10)

@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from problems import problem
 
 import orthodrome as od
+from problems import problem
 
 T = np.linspace(0, 1, 11)
 
@@ -19,7 +19,14 @@ def grid(semicircle):
 
 def test_shapes_follow_the_problems(grid):
     assert grid.shape == grid.length.shape == grid.converged.shape == grid.certified.shape == (3, 4)
-    assert grid.status.shape == grid.error.shape == grid.residual.shape == grid.energy.shape == grid.message.shape == (3, 4)
+    assert (
+        grid.status.shape
+        == grid.error.shape
+        == grid.residual.shape
+        == grid.energy.shape
+        == grid.message.shape
+        == (3, 4)
+    )
     assert grid(T).shape == grid.velocity(T).shape == grid.acceleration(T).shape == (3, 4, 11, 2)
     assert grid(0.5).shape == (3, 4, 2) and grid.speed(T).shape == (3, 4, 11)
     assert grid.covariance(T).shape == (3, 4, 11, 2, 2) and grid.std(T).shape == (3, 4, 11, 2)

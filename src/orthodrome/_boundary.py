@@ -1,6 +1,7 @@
 """The door: the only place that checks input, enters float64, and warns. Everything behind it may trust its arrays."""
 
 import contextlib
+import numbers
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -39,11 +40,11 @@ def as_floats(value: Any, name: str) -> Array:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"{name} should be an array of numbers; rows of different lengths arrived ({error}).") from None
-    if array.dtype.kind in "USOT":
-        with contextlib.suppress(ValueError, TypeError):
-            if array.dtype.kind == "O":
-                array = array.astype(np.float64)
+        raise ValueError(
+            f"{name} should be an array of numbers; rows of different lengths arrived ({error})."
+        ) from None
+    if array.dtype.kind == "O" and all(isinstance(x, numbers.Real) for x in array.flat):
+        array = array.astype(np.float64)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} should be an array of real numbers; its type is {array.dtype}: convert it to floats.")
     return array.astype(np.float64)  # always a copy: later changes by the caller change nothing here

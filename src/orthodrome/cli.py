@@ -34,8 +34,12 @@ class Exit(IntEnum):
     BAD_INPUT = 2
 
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="csv, tsv, npy or npz: a row a point. A header is understood.")]
-Columns = Annotated[str | None, typer.Option(help="Columns to use, by name or number, with commas between: x,y or 0,2.")]
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="csv, tsv, npy or npz: a row a point. A header is understood.")
+]
+Columns = Annotated[
+    str | None, typer.Option(help="Columns to use, by name or number, with commas between: x,y or 0,2.")
+]
 Sigma = Annotated[float | None, typer.Option(help="Reach of the metric's weights; chosen from the data if left out.")]
 Rho = Annotated[float | None, typer.Option(help="Floor of the local variance; chosen from the data if left out.")]
 Mesh = Annotated[int, typer.Option(help="Knots of the path, both ends included.")]
@@ -59,7 +63,9 @@ def show_version(asked: bool) -> None:
 
 @app.callback()
 def common(
-    version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """Shortest paths and distances on manifolds learned from data."""
 
@@ -91,13 +97,17 @@ def path(
     sigma: Sigma = None,
     rho: Rho = None,
     mesh: Mesh = 10,
-    out_file: Annotated[Path | None, typer.Option("--out", help="Write the curve as csv: t and the coordinates.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the curve over the data (two columns) as png, pdf or svg.")] = None,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="Write the curve as csv: t and the coordinates.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the curve over the data (two columns) as png, pdf or svg.")
+    ] = None,
     points: Annotated[int, typer.Option(help="Points of the curve in the csv.")] = 101,
 ) -> None:
     """The shortest path between two points of a data set."""
     table = read(data, columns)
-    ends = [row(table.values, index, name) for index, name in ((from_, "--from"), (to, "--to"))]
+    start, end = row(table.values, from_, "--from"), row(table.values, to, "--to")
     if points < 2:
         raise ValueError(f"--points should be at least 2; {points} arrived.")
     for file in (out_file, plot):
@@ -107,8 +117,8 @@ def path(
     metric, solver = od.LocalPCA(table.values, sigma, rho), od.FixedPoint(mesh=mesh)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", od.ConvergenceWarning)  # the lines below say it
-        found = od.shortest_path(metric, *ends, solver=solver)
-    straight = np.linalg.norm(ends[1] - ends[0])
+        found = od.shortest_path(metric, start, end, solver)
+    straight = np.linalg.norm(end - start)
     out.print(f"length      {found.length:.8g}")
     out.print(f"error       {found.error:.1e} (relative, estimated)")
     out.print(f"converged   {'yes' if found.converged else 'no'}: {found.message}", soft_wrap=True)
@@ -127,7 +137,9 @@ def path(
 @app.command(epilog="Example: orthodrome distances points.csv --out D.npy")
 def distances(
     data: Data,
-    out_file: Annotated[Path, typer.Option("--out", help="Write the (n, n) matrix: .npy, or .npz with errors and statuses.")],
+    out_file: Annotated[
+        Path, typer.Option("--out", help="Write the (n, n) matrix: .npy, or .npz with errors and statuses.")
+    ],
     columns: Columns = None,
     sigma: Sigma = None,
     rho: Rho = None,
@@ -159,7 +171,9 @@ def distances(
         codes, counts = np.unique(info.status[half], return_counts=True)
         for code, count in zip(codes, counts, strict=True):
             if code != od.Status.CONVERGED:
-                say.print(f"{count} not converged: {od.Status(code).sentence}; their entries are upper bounds", soft_wrap=True)
+                say.print(
+                    f"{count} not converged: {od.Status(code).sentence}; their entries are upper bounds", soft_wrap=True
+                )
         raise typer.Exit(Exit.NOT_CONVERGED)
 
 

@@ -16,7 +16,8 @@ Array = np.ndarray[Any, Any]
 def distance(metric: Metric, a: Any, b: Any, solver: Solver | None = None, return_info: bool = False) -> Any:
     """The length of the shortest path from `a` to `b`: points (..., d) that broadcast → (...).
 
-    Where the solver did not converge, it is the true length of the curve it returned, an upper bound; the call then warns.
+    Where the solver did not converge, it is the true length of the curve that it returned, an upper bound, and the call
+    warns.
     With `return_info=True` also an `Info` with converged, certified, status and error of each problem.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)

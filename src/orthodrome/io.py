@@ -90,7 +90,9 @@ def _read_text(path: Path, delimiter: str) -> tuple[Array, list[str] | None]:
         for k, cell in enumerate(row):
             if not _is_number(cell):
                 name = header[k] if header else str(k)
-                raise ValueError(f"{path}, line {line}, column {name}: a number was expected, {cell.strip()!r} arrived.")
+                raise ValueError(
+                    f"{path}, line {line}, column {name}: a number was expected, {cell.strip()!r} arrived."
+                )
             values[i, k] = float(cell)
     return values, header
 

@@ -33,7 +33,7 @@ QUADRATURE_RTOL = 1e-7
 """Two successive quadratures this close are believed; the finer one is then right to about 1e-9 on a smooth curve."""
 
 ENDS_RTOL = 1e-9
-"""How far a curve's end may lie from the point asked for, relative to the size of the coordinates: rounding, no more."""
+"""How far a curve's end may lie from the point asked for, relative to the coordinates: rounding, no more."""
 
 BLOCK_NUMBERS = 2**22
 """Coordinates evaluated at once: bounds memory (32 MiB an array) whatever the number of curves."""

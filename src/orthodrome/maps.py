@@ -1,4 +1,4 @@
-"""Between the manifold and its tangent spaces: the logarithm (two points → velocity) and exponential map (velocity → point)."""
+"""Between the manifold and its tangent spaces: logarithm (points → velocity) and exponential map (velocity → point)."""
 
 from typing import Any
 

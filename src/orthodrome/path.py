@@ -49,7 +49,7 @@ class Path:
 
     @property
     def length(self) -> Any:
-        """The length of the curve, by quadrature on the curve itself, whatever its status: an upper bound on the distance."""
+        """The curve's own length, by quadrature on it, whatever its status: an upper bound on the distance."""
         return self._shaped(self.verdict.length)
 
     @property
@@ -178,7 +178,7 @@ class Path:
         return self.shape[0]
 
     def save(self, file: str | FilePath) -> None:
-        """Write the path to a `.npz` file, without pickle. A `LocalPCA` metric is written with it; a function cannot be."""
+        """Write a `.npz` file, without pickle. A `LocalPCA` metric is written with it; a function cannot be."""
         saving.write(file, {field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
 
     @classmethod
@@ -203,7 +203,11 @@ class Path:
                 f"  length {v.length[0]:.6g} (relative error about {v.error[0]:.1e})\n"
                 f"  {'certified' if certified else 'not certified'}, residual {v.residual[0]:.1e}; {self.message}"
             )
-        span = f"{np.nanmin(v.length):.4g} to {np.nanmax(v.length):.4g}" if n and not np.all(np.isnan(v.length)) else "none"
+        span = (
+            f"{np.nanmin(v.length):.4g} to {np.nanmax(v.length):.4g}"
+            if n and not np.all(np.isnan(v.length))
+            else "none"
+        )
         return (
             f"{n} Paths of shape {self.shape} in {self.dim} dimensions, by {self.solver}\n"
             f"  lengths {span}\n"
@@ -232,7 +236,9 @@ class Path:
     @property
     def _metric(self) -> Metric:
         if self.metric is None:
-            raise ValueError("the metric of this path was a function and could not be saved: Path.load(file, metric=...).")
+            raise ValueError(
+                "the metric of this path was a function and could not be saved: Path.load(file, metric=...)."
+            )
         return self.metric
 
 

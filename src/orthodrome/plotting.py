@@ -1,7 +1,7 @@
 """Pictures of two-dimensional data: axes in, artists out.
 
-    ax = plotting.scene(metric)        # the data over the metric's log volume element
-    plotting.paths(path, ax=ax)        # curves, with their posterior spread
+ax = plotting.scene(metric)        # the data over the metric's log volume element
+plotting.paths(path, ax=ax)        # curves, with their posterior spread
 """
 
 from typing import Any
@@ -45,7 +45,13 @@ def background(metric: Metric, box: Any, ax: Any = None) -> Any:
     x, y = np.linspace(left, right, GRID), np.linspace(bottom, top, GRID)
     log_volume = metric.log_volume(np.stack(np.meshgrid(x, y), axis=-1))
     image = ax.imshow(
-        log_volume, extent=(left, right, bottom, top), origin="lower", cmap="Greys", alpha=0.6, zorder=0, interpolation="bilinear"
+        log_volume,
+        extent=(left, right, bottom, top),
+        origin="lower",
+        cmap="Greys",
+        alpha=0.6,
+        zorder=0,
+        interpolation="bilinear",
     )
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     return image
@@ -93,4 +99,6 @@ def _axes(ax: Any) -> Any:
 
 def _require_two(dim: int, name: str) -> None:
     if dim != 2:
-        raise ValueError(f"{name} has {dim} coordinates: pictures are of 2. Draw two of them yourself with path(t)[..., :2].")
+        raise ValueError(
+            f"{name} has {dim} coordinates: pictures are of 2. Draw two of them yourself with path(t)[..., :2]."
+        )

@@ -45,9 +45,13 @@ def read(file: str | FilePath) -> dict[str, Any]:
     except FileNotFoundError:
         raise
     except Exception as error:
-        raise ValueError(f"{file} should be a file written by Path.save; it cannot be read as one ({error}).") from error
+        raise ValueError(
+            f"{file} should be a file written by Path.save; it cannot be read as one ({error})."
+        ) from error
     if header["format"] != FORMAT:
-        raise ValueError(f"{file} has layout {header['format']}; this orthodrome reads {FORMAT}: use the version that wrote it.")
+        raise ValueError(
+            f"{file} has layout {header['format']}; this orthodrome reads {FORMAT}: use the version that wrote it."
+        )
     if "kernel" in header:
         kernel = _KERNELS[header["kernel"].pop("name")](**header["kernel"])
         process = GaussianProcess(arrays["knots"], kernel, float(arrays["noise"]))

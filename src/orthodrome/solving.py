@@ -43,7 +43,9 @@ class Info:
 
 def require_metric(metric: Any) -> Metric:
     """Refuse what is not a metric."""
-    _boundary.require_instance(metric, Metric, "metric", "a metric such as LocalPCA(data), Pullback(g) or MetricTensor(M, dim)")
+    _boundary.require_instance(
+        metric, Metric, "metric", "a metric such as LocalPCA(data), Pullback(g) or MetricTensor(M, dim)"
+    )
     return metric
 
 

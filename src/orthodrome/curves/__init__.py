@@ -29,5 +29,5 @@ def concatenate_curves(curves: Sequence[Curve]) -> Curve:
     first = curves[0]
     if isinstance(first, PiecewiseCurve):
         return stack_ragged([dataclasses.astuple(curve) for curve in curves])
-    columns = {name: np.concatenate([getattr(curve, name) for curve in curves]) for name in ("start", "end", "z")}
-    return dataclasses.replace(first, **columns)
+    columns = (np.concatenate([getattr(curve, name) for curve in curves]) for name in ("start", "end", "z"))
+    return GPCurve(first.process, *columns)

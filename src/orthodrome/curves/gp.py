@@ -17,14 +17,14 @@ from orthodrome.curves.kernels import Kernel
 Array = np.ndarray[Any, Any]
 
 SAFE_RCOND = 1e-14
-"""A Gram matrix whose smallest and largest eigenvalue are further apart is refused: rounding would decide its factor."""
+"""A Gram matrix whose smallest and largest eigenvalue are further apart is refused: rounding would decide it."""
 
 ENDS = np.array([0.0, 1.0])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GaussianProcess:
-    """A scalar process on [0, 1] that knows its values at both ends and, up to noise, its accelerations at the knots."""
+    """A scalar process on [0, 1] that knows both its ends and, up to noise, its accelerations at the knots."""
 
     knots: Array
     kernel: Kernel

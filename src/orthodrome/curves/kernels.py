@@ -16,7 +16,14 @@ from orthodrome import _boundary
 Array = np.ndarray[Any, Any]
 
 
-@dataclasses.dataclass(frozen=True)
+def brief_repr(record: Any) -> str:
+    """A dataclass as one would write it: only the fields that are not the default."""
+    fields = [(field, getattr(record, field.name)) for field in dataclasses.fields(record)]
+    shown = ", ".join(f"{field.name}={value!r}" for field, value in fields if value != field.default)
+    return f"{type(record).__name__}({shown})"
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
 class Kernel(abc.ABC):
     """A stationary kernel. Each has its own rule for `lengthscale=None`."""
 
@@ -25,6 +32,9 @@ class Kernel(abc.ABC):
     def __post_init__(self) -> None:
         if self.lengthscale is not None:
             object.__setattr__(self, "lengthscale", _boundary.as_positive(self.lengthscale, "lengthscale"))
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
 
     def resolved(self, mesh: int) -> "Kernel":
         """This kernel with its lengthscale filled in for a mesh of so many knots on [0, 1]."""
@@ -41,7 +51,7 @@ class Kernel(abc.ABC):
         """φ⁽ᵒʳᵈᵉʳ⁾(r), for order 0 to 4."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class SquaredExponential(Kernel):
     """φ(r) = exp(−r² / 2λ²): infinitely smooth. The paper's choice, with its rule λ² = ½ Δt."""
 
@@ -56,7 +66,7 @@ class SquaredExponential(Kernel):
         return (-1 / self.lengthscale) ** order * hermite * np.exp(-(x**2) / 2)  # type: ignore[operator]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Matern(Kernel):
     """The Matérn kernel of smoothness ν = 7/2 or 9/2: paths with 3 or 4 derivatives, and better conditioned matrices.
 
@@ -83,7 +93,9 @@ class Matern(Kernel):
         rate = math.sqrt(2 * self.nu) / self.lengthscale  # type: ignore[operator]
         q = int(self.nu)
         # p(x) = q!/(2q)! Σₙ (2q−n)!/((q−n)! n!) (2x)ⁿ, Rasmussen & Williams (4.16)
-        p = Polynomial([math.comb(q, n) * math.factorial(2 * q - n) / math.factorial(2 * q) * 2**n for n in range(q + 1)])
+        p = Polynomial(
+            [math.comb(q, n) * math.factorial(2 * q - n) / math.factorial(2 * q) * 2**n for n in range(q + 1)]
+        )
         for _ in range(order):
             p = p.deriv() - p
         x = rate * np.abs(r)

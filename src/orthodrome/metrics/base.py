@@ -25,8 +25,10 @@ class Metric(eqx.Module):
     precision. The others take any array of points `(..., d)` and return NumPy float64.
     """
 
-    dim: eqx.AbstractVar[int | None]
-    """The number of coordinates, or None if the metric takes points of any dimension."""
+    @property
+    @abc.abstractmethod
+    def dim(self) -> int | None:
+        """The number of coordinates, or None if the metric takes points of any dimension."""
 
     # --- the core: one point, plain JAX ---
 

@@ -12,7 +12,7 @@ from orthodrome import _boundary, batching
 from orthodrome.metrics.base import Metric
 
 NEIGHBOURS = 10
-"""The default σ reaches the tenth neighbour of a typical point: enough points for a local variance in each direction."""
+"""The default σ reaches the tenth neighbour of a typical point: enough for a local variance in each direction."""
 
 RIDGE = 0.1
 """The default ρ, as a fraction of the typical local variance Σ wₙ (xₙ − x)² on the data."""
@@ -51,7 +51,7 @@ class LocalPCA(Metric):
             self.rho = np.asarray(choose_rho(self))
 
     @property
-    def dim(self) -> int:  # type: ignore[override]
+    def dim(self) -> int:
         """The number of coordinates."""
         return self.data.shape[-1]
 
@@ -105,7 +105,7 @@ class LocalPCA(Metric):
 def choose_sigma(data: np.ndarray[Any, Any]) -> float:
     """The median, over the data, of the distance to the tenth neighbour that is not the point itself."""
     k = min(NEIGHBOURS, len(data) - 1)
-    distances, _ = cKDTree(data).query(data, k=k + 1)
+    distances = np.asarray(cKDTree(data).query(data, k=k + 1)[0])
     sigma = float(np.median(distances[:, -1]))
     if sigma > 0:
         return sigma

@@ -29,7 +29,7 @@ class Pullback(Metric):
         self.std = None if std is None else _boundary.require_callable(std, "std")
 
     @property
-    def dim(self) -> None:  # type: ignore[override]
+    def dim(self) -> None:
         """None: the map decides which points it takes."""
         return None
 
@@ -56,10 +56,12 @@ class Pullback(Metric):
     def require_points(self, value: Any, name: str) -> np.ndarray[Any, Any]:
         points = _boundary.as_points(value, name)
         d = points.shape[-1]
-        size = sum(int(np.prod(output_shape(g, d, f"the metric's map, given {name},"))) for g in (self.mean, self.std) if g)
+        size = sum(
+            int(np.prod(output_shape(g, d, f"the metric's map, given {name},"))) for g in (self.mean, self.std) if g
+        )
         if size < d:
             raise ValueError(
-                f"{name} has {d} coordinates and the metric's map has only {size} outputs: the pullback metric would not "
-                f"be positive definite; pass points of shape (..., {size}) or fewer coordinates."
+                f"{name} has {d} coordinates and the metric's map has only {size} outputs: the pullback metric "
+                f"would not be positive definite; pass points of shape (..., {size}) or fewer coordinates."
             )
         return points

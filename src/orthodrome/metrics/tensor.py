@@ -20,14 +20,21 @@ class MetricTensor(Metric):
     """
 
     function: Callable[[Any], Any]
-    dim: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
 
     def __init__(self, function: Callable[[Any], Any], dim: int) -> None:
         self.function = _boundary.require_callable(function, "function")
-        self.dim = _boundary.as_count(dim, "dim", 1)
-        shape = output_shape(function, self.dim, "function")
+        self.size = _boundary.as_count(dim, "dim", 1)
+        shape = output_shape(function, self.size, "function")
         if shape != (dim, dim):
-            raise ValueError(f"function should return an array of shape ({dim}, {dim}) for a point of shape ({dim},); {shape} arrived.")
+            raise ValueError(
+                f"function should return shape ({dim}, {dim}) for a point of shape ({dim},); {shape} arrived."
+            )
+
+    @property
+    def dim(self) -> int:
+        """The number of coordinates."""
+        return self.size
 
     def tensor_at(self, x: Float[Array, " d"]) -> Float[Array, "d d"]:
         return jnp.asarray(self.function(x))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from orthodrome.curves import Curve
+from orthodrome.curves.kernels import brief_repr
 from orthodrome.judging import RTOL
 from orthodrome.metrics import Metric
 
@@ -29,6 +30,10 @@ class Solver(abc.ABC):
 
     rtol: ClassVar[float] = RTOL
     """The relative error of length for which its paths are certified."""
+
+    def __repr__(self) -> str:
+        """The settings that are not the default, as one would write them."""
+        return brief_repr(self)
 
     @abc.abstractmethod
     def solve(self, metric: Metric, start: Array, end: Array, init: Curve | None) -> Solution:

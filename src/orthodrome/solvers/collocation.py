@@ -18,7 +18,7 @@ _STATUS = {0: Status.CONVERGED, 1: Status.MAX_NODES, 2: Status.SINGULAR_JACOBIAN
 """What `solve_bvp` calls its ends; 3 is boundary conditions unmet after its last iteration."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Collocation(Solver):
     """`scipy.integrate.solve_bvp`: order 4, mesh driven by the residual, Newton steps with finite differences.
 

@@ -17,7 +17,7 @@ BACKTRACKS = 3
 """The step α = 3⁻ʲ is tried for j = 0, …, 3; the last is taken even if the error does not fall."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class FixedPoint(Solver):
     """The paper's solver: find accelerations z at the knots with z = f(μ, μ'), where μ is the posterior mean given z.
 
@@ -63,7 +63,12 @@ class FixedPoint(Solver):
             moving = np.any(start != end, axis=1)  # from a point to itself, stay there
             z[moving] = init.take(moving).evaluate(process.knots, 2)
         states = _State(
-            z=z, target=z, error=np.full(P, np.inf), j=np.zeros(P, int), iteration=np.full(P, -1), status=np.full(P, RUNNING)
+            z=z,
+            target=z,
+            error=np.full(P, np.inf),
+            j=np.zeros(P, int),
+            iteration=np.full(P, -1),
+            status=np.full(P, RUNNING),
         )
         final = batching.iterate(_step, metric, common, _Problem(start, end), states, points_per_step=self.mesh)
         return Solution(GPCurve(process, start, end, final.z), final.status, np.maximum(final.iteration, 0))
@@ -105,7 +110,7 @@ def _step(metric: Metric, common: _Common, problem: _Problem, state: _State) -> 
 
     One trial a step, rather than a whole line search, so that the problems of a batch never wait for one another.
     """
-    alpha = 3.0 ** -state.j
+    alpha = 3.0**-state.j
     z = alpha * state.target + (1 - alpha) * state.z
     step = problem.end - problem.start
     c = problem.start + common.line[:, None] * step + common.A @ z
