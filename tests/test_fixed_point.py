@@ -115,7 +115,7 @@ def test_a_non_finite_metric_stops_one_problem_and_spoils_no_other():
 
 def test_an_indefinite_metric_on_the_way_is_not_a_number_that_looks_right():
     turned = od.MetricTensor(lambda x: jnp.diag(jnp.array([1.0, x @ x - 0.25])), 2)
-    with pytest.warns(od.ConvergenceWarning, match="not positive definite"):
+    with pytest.warns(od.ConvergenceWarning, match="not finite and positive"):
         path = od.shortest_path(turned, [-1.0, 0.01], [1.0, 0.02])
     assert path.status == od.Status.NON_FINITE and not path.certified
 

@@ -123,3 +123,22 @@ def test_at_the_papers_tolerance_converged_paths_are_not_certified(semicircle):
     far = np.argsort(angle)[:60]
     path = od.shortest_path(metric, data[np.argmax(angle)], data[far])
     assert path.converged.all() and not path.certified.any()
+
+
+@pytest.mark.filterwarnings("ignore::orthodrome.ConvergenceWarning")
+@pytest.mark.parametrize("sigma", [3e-4, 1e-3, 1e-2])
+def test_nothing_is_certified_that_the_judge_looked_past(sigma):
+    """A metric that changes over σ, and a path a thousand times as long: a coarse quadrature sees only flat space."""
+    data = od.datasets.semicircle(100, random_state=0)
+    metric = od.LocalPCA(data, sigma, 0.1 * sigma**2)
+    path = od.shortest_path(metric, data[0], data[1:30], od.FixedPoint(max_iter=20))
+    assert not path.certified.any()
+    middle = od.LocalPCA([[0.0], [5.0]], sigma, 0.1 * sigma**2)
+    assert not od.shortest_path(middle, [-1.0], [1.0], od.FixedPoint(max_iter=20)).certified
+
+
+def test_a_curve_that_runs_to_infinity_is_judged_without_a_warning_of_numpys(semicircle):
+    data, _, metric = semicircle
+    wild = GPCurve(uniform_process(10, od.SquaredExponential(), 1e-7), data[:1], data[1:2], np.full((1, 10, 2), 1e200))
+    verdict = judge(metric, wild, data[:1], data[1:2])
+    assert not verdict.certified[0]

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import orthodrome as od
 from problems import NAMES, problem
@@ -79,3 +80,31 @@ def test_shapes_broadcast(semicircle):
     assert od.log_map(metric, data[0], data[1]).shape == (2,)
     v, info = od.log_map(metric, data[:2, None], data[2:5], return_info=True)
     assert v.shape == (2, 3, 2) and info.converged.shape == info.error.shape == (2, 3)
+
+
+def test_no_step_passes_over_the_data(rng):
+    """From far away, where the metric is flat, through the data and out: against an integrator held to tiny steps."""
+    data = 0.3 * rng.standard_normal((100, 2))
+    metric = od.LocalPCA(data, 0.15, 0.01)
+    end, info = od.exp_map(metric, [-20.0, 0.0], [40.0, 0.0], return_info=True)
+    field = lambda t, y: np.concatenate([y[2:], metric.acceleration(y[:2], y[2:])])
+    truth = solve_ivp(field, (0, 1), [-20.0, 0, 40, 0], "DOP853", rtol=1e-10, atol=1e-10, max_step=0.005).y[:2, -1]
+    np.testing.assert_allclose(end, truth, atol=1e-5)
+    assert info.certified and abs(truth[1]) > 1  # it was bent
+
+
+def test_an_exponential_that_lost_its_digits_is_not_certified():
+    metric = problem("half-space", 2).metric
+    length = np.array([1.0, 10.0, 25.0, 35.0])
+    end, info = od.exp_map(metric, [0.0, 1.0], np.stack([0 * length, -length], axis=1), return_info=True)
+    assert list(info.certified) == [True, True, False, False]
+    true_error = np.abs(np.log(end[:3, 1]) + length[:3]) / length[:3]
+    assert np.all(true_error <= np.maximum(30 * info.error[:3], 1e-9))
+
+
+def test_where_the_solver_failed_the_logarithm_is_the_curves_own(semicircle):
+    data, angle, metric = semicircle
+    far, solver = data[np.argsort(angle)[[-1, 0]]], od.FixedPoint(max_iter=2)
+    with pytest.warns(od.ConvergenceWarning):
+        v, path = od.log_map(metric, *far, solver), od.shortest_path(metric, *far, solver)
+    np.testing.assert_array_equal(v, path.velocity(0.0))

@@ -138,3 +138,23 @@ def test_metrics_do_not_see_later_changes_of_the_callers_array(rng):
     before = metric(np.zeros(2))
     data[:] = 7.0
     np.testing.assert_array_equal(metric(np.zeros(2)), before)
+
+
+@pytest.mark.parametrize("far", [1e6, 1e9])
+def test_one_far_outlier_costs_no_digits(semicircle, far):
+    data, _, metric = semicircle
+    with_outlier = od.LocalPCA(np.concatenate([data, [[far, 0.0]]]), sigma=0.15, rho=0.01)
+    np.testing.assert_allclose(with_outlier(data[:20]), metric(data[:20]), rtol=1e-9)
+
+
+def test_rounding_never_makes_the_metric_negative(rng):
+    data = 1e4 * rng.standard_normal((50, 3))
+    metric = od.LocalPCA(data, sigma=0.1, rho=1e-10)
+    near = data + 0.05 * rng.standard_normal(data.shape)
+    assert np.all(np.linalg.eigvalsh(metric(near)) > 0)
+
+
+@pytest.mark.parametrize("sigma", [1e-8, 1e-3, 0.1])
+def test_the_rule_for_rho_is_positive_also_where_points_have_no_neighbours(sigma):
+    metric = od.LocalPCA(od.datasets.semicircle(200, random_state=0), sigma=sigma)
+    assert metric.rho >= 1e-7 * sigma**2

@@ -25,8 +25,14 @@ ATOL = 1e-12
 SMALLEST_STEP = 1e-9
 """A step this small means that the geodesic has run into a place where the metric is not finite or not definite."""
 
-SPEED_RTOL = 1e-6
-"""A geodesic keeps its speed; one that was followed this well counts as certified."""
+LOOSER = 100.0
+"""How much looser the second integration is that tells the error of the first."""
+
+EXP_RTOL = 1e-6
+"""An end point this certain, relative to the length of the geodesic, counts as certified."""
+
+STEP_REACH = 2.0
+"""A step may be as long as so many of the metric's `scale`."""
 
 LANES = 16
 """Geodesics followed in step with one another; each makes its own steps, and all wait for the last."""
@@ -41,8 +47,8 @@ MAX_PIECES = 1024
 def log_map(metric: Metric, base: Any, point: Any, solver: Solver | None = None, return_info: bool = False) -> Any:
     """The velocity c'(0) at `base` of the shortest path to `point`: (..., d). Its Riemannian norm is the distance.
 
-    It is that of the geodesic which the solver's curve approximates, a little closer to it than the curve's own
-    `path.velocity(0)` (`judging.initial_velocity`).
+    It is that of the geodesic which the solver's curve approximates, closer to it than the curve's own
+    `path.velocity(0)` (`judging.initial_velocity`); where the solver did not converge it is the curve's own.
 
     With `return_info=True` also an `Info` with converged, certified, status and error of each problem.
     """
@@ -51,7 +57,9 @@ def log_map(metric: Metric, base: Any, point: Any, solver: Solver | None = None,
     velocity = np.empty_like(a)
     records = []
     for block, solution, verdict in solving.solve(metric, a, b, solver):
-        velocity[block] = initial_velocity(metric, solution.curve)
+        own = solution.curve.evaluate(np.zeros(1), 1)[:, 0]
+        converged = (solution.status == Status.CONVERGED)[:, None]
+        velocity[block] = np.where(converged, initial_velocity(metric, solution.curve), own)
         records.append((solution.status, verdict))
     info = solving.Info.collect(records, shape)
     _boundary.warn_unconverged(np.asarray(info.status), "logarithms")
@@ -62,21 +70,23 @@ def log_map(metric: Metric, base: Any, point: Any, solver: Solver | None = None,
 def exp_map(metric: Metric, base: Any, velocity: Any, return_info: bool = False) -> Any:
     """The point at t = 1 of the geodesic that leaves `base` with `velocity`: (..., d).
 
-    A geodesic that cannot be followed to t = 1 gives NaN, its status says why, and the call warns. With
-    `return_info=True` also an `Info`: `error` is there the estimated relative error of the speed, which a geodesic
-    keeps constant, and `certified` says that it is below 1e-6.
+    A geodesic that cannot be followed to t = 1 gives NaN, its status says why, and the call warns.
+
+    With `return_info=True` also an `Info`: its `error` is how far apart the ends of two integrations lie, whose
+    tolerances differ by a factor of 100, relative to the length; `certified` says that it is below 1e-6.
     """
     a, v, shape = _require_velocity(metric, base, velocity)
-    status, _, (c, w) = batching.over_points(_shoot, metric, a, v, tile=LANES)
+    status, _, (way, w) = _follow(_shoot, metric, a, v, RTOL)
     arrived = status == Status.CONVERGED
-    end, error = np.full_like(a, np.nan), np.full(len(a), np.nan)
-    end[arrived] = c[arrived]
-    before, after = metric.norm(a[arrived], v[arrived]), metric.norm(c[arrived], w[arrived])
-    error[arrived] = np.abs(after - before) / np.where(before > 0, before, 1.0)
+    end = np.where(arrived[:, None], a + way, np.nan)
     _boundary.warn_unconverged(status, "geodesics")
-    columns = (arrived, error <= SPEED_RTOL, status, error)
-    end, info = end.reshape((*shape, a.shape[-1])), solving.Info(*(column.reshape(shape)[()] for column in columns))
-    return (end, info) if return_info else end
+    shaped = end.reshape((*shape, a.shape[-1]))
+    if not return_info:
+        return shaped
+    error = np.full(len(a), np.nan)
+    error[arrived] = _disagreement(metric, *(x[arrived] for x in (a, v, way, w)))
+    columns = (arrived, error <= EXP_RTOL, status, error)
+    return shaped, solving.Info(*(column.reshape(shape)[()] for column in columns))
 
 
 def geodesic(metric: Metric, base: Any, velocity: Any) -> Path:
@@ -85,12 +95,12 @@ def geodesic(metric: Metric, base: Any, velocity: Any) -> Path:
     One that cannot be followed to t = 1 ends, as a curve, where it stopped, and says so in `status`.
     """
     a, v, shape = _require_velocity(metric, base, velocity)
-    status, steps, (t, c, w) = batching.over_points(_trace, metric, a, v, tile=LANES)
+    status, steps, (t, way, w) = _follow(_trace, metric, a, v, RTOL)
     # a curve's breaks are its own steps; behind the last one it repeats it
     row, kept = np.arange(len(a))[:, None], np.minimum(np.arange(steps.max() + 1), steps[:, None])
     t, c, w = (
         np.concatenate([first[:, None], rest], axis=1)[row, kept]
-        for first, rest in ((np.zeros(len(a)), t), (a, c), (v, w))
+        for first, rest in ((np.zeros(len(a)), t), (a, a[:, None] + way), (v, w))
     )
     # one that stopped early is stretched to t = 1, as its status tells; one that could not start stays where it is
     reached = t[:, -1:]
@@ -113,32 +123,55 @@ def _require_velocity(metric: Metric, base: Any, velocity: Any) -> tuple[Array, 
     return a, v, shape
 
 
-def _shoot(metric: Metric, a: Any, v: Any) -> Any:
-    return _integrate(metric, a, v, diffrax.SaveAt(t1=True), MAX_STEPS, lambda found: tuple(y[0] for y in found.ys))
+def _follow(integrate: Any, metric: Metric, a: Array, v: Array, rtol: float) -> Any:
+    return batching.over_points(integrate, metric, a, v, np.full(len(a), rtol), tile=LANES)
 
 
-def _trace(metric: Metric, a: Any, v: Any) -> Any:
-    return _integrate(metric, a, v, diffrax.SaveAt(steps=True), MAX_PIECES, lambda found: (found.ts, *found.ys))
+def _disagreement(metric: Metric, a: Array, v: Array, way: Array, w: Array) -> Array:
+    """How far a looser integration ends from a tight one, and how much the speed changed, relative to the length."""
+    status, _, (other, _) = _follow(_shoot, metric, a, v, LOOSER * RTOL)
+    length, end = metric.norm(a, v), a + way
+    gap = batching.over_points(_norm, metric, end, other - way)
+    slip = np.abs(batching.over_points(_norm, metric, end, w) - length)
+    error = np.maximum(gap, slip) / np.where(length > 0, length, 1.0)
+    return np.where(status == Status.CONVERGED, error, np.inf)
 
 
-def _integrate(metric: Metric, a: Any, v: Any, saveat: Any, max_steps: int, read: Any) -> Any:
-    """c'' = f(c, c') from t = 0 to 1, by an adaptive Runge–Kutta method of order 8."""
+def _norm(metric: Metric, x: Any, v: Any) -> Any:
+    return metric.inner_at(x, v, v) ** 0.5
+
+
+def _shoot(metric: Metric, a: Any, v: Any, rtol: Any) -> Any:
+    read = lambda found: tuple(y[0] for y in found.ys)
+    return _integrate(metric, a, v, rtol, diffrax.SaveAt(t1=True), MAX_STEPS, read)
+
+
+def _trace(metric: Metric, a: Any, v: Any, rtol: Any) -> Any:
+    return _integrate(metric, a, v, rtol, diffrax.SaveAt(steps=True), MAX_PIECES, lambda found: (found.ts, *found.ys))
+
+
+def _integrate(metric: Metric, a: Any, v: Any, rtol: Any, saveat: Any, max_steps: int, read: Any) -> Any:
+    """u'' = f(a + u, u') from t = 0 to 1, u the way from the base, by an adaptive Runge–Kutta method of order 8."""
 
     def field(t: Any, y: Any, args: Any) -> Any:
-        c, w = y
-        return w, metric.acceleration_at(c, w)
+        u, w = y
+        return w, metric.acceleration_at(a + u, w)
 
     size = jnp.linalg.norm(v)
     size = jnp.where(size > 0, size, 1.0)
+    # Where the metric is flat, steps grow without limit and would pass over the data: no step is longer than its scale.
+    longest = STEP_REACH * metric.scale / size
     found = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
         diffrax.Dopri8(),
         t0=0.0,
         t1=1.0,
         dt0=None,
-        y0=(a, v),
+        y0=(jnp.zeros_like(a), v),
         saveat=saveat,
-        stepsize_controller=diffrax.PIDController(RTOL, ATOL * size, dtmin=SMALLEST_STEP, force_dtmin=False),
+        stepsize_controller=diffrax.PIDController(
+            rtol, ATOL * size, dtmin=SMALLEST_STEP, dtmax=longest, force_dtmin=False
+        ),
         max_steps=max_steps,
         throw=False,
     )

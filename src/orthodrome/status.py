@@ -22,7 +22,7 @@ class Status(enum.IntEnum):
 _SENTENCES = {
     Status.CONVERGED: "converged by the solver's own test",
     Status.MAX_ITERATIONS: "no fixed point in max_iter iterations; try a finer mesh, a larger max_iter or init=",
-    Status.NON_FINITE: "the metric is not finite or not positive definite on the way; check it between the two points",
+    Status.NON_FINITE: "non-finite numbers on the way: it diverged, or the metric is not finite and positive there",
     Status.MAX_NODES: "the collocation mesh reached max_nodes; raise max_nodes or try solver=FixedPoint()",
     Status.SINGULAR_JACOBIAN: "a singular Jacobian stopped the collocation; try FixedPoint() or init= a path nearby",
     Status.MAX_STEPS: "the integrator ran out of steps before t = 1; shorten the velocity",

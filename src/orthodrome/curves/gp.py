@@ -96,6 +96,11 @@ class GPCurve:
     z: Array
     """(P, N, d): the accelerations at the knots, which parametrise the curve."""
 
+    @property
+    def pieces(self) -> int:
+        """Intervals between knots: how finely the curve can bend."""
+        return len(self.process.knots) - 1
+
     def evaluate(self, t: Array, order: int = 0) -> Array:
         """The curve's derivative of this order at the times (T,): (P, T, d)."""
         return straight_line(self.start, self.end, t, order) + self.process.weights(t, order) @ self.z

@@ -47,6 +47,11 @@ class PiecewiseCurve:
         """(P, d)"""
         return self.position[:, -1]
 
+    @property
+    def pieces(self) -> int:
+        """Pieces of the curve that has most."""
+        return self.breaks.shape[1] - 1
+
     def evaluate(self, t: Array, order: int = 0) -> Array:
         """The curves' derivative of this order at the times (T,): (P, T, d)."""
         P, K = self.breaks.shape
@@ -58,11 +63,12 @@ class PiecewiseCurve:
         row = np.arange(P)[:, None]
         h = (self.breaks[row, left + 1] - self.breaks[row, left])[..., None]
         u = (t - self.breaks[row, left])[..., None] / h
-        basis = [np.polynomial.Polynomial(c).deriv(order)(u) for c in HERMITE]
-        out = 0.0
-        for k, (values, scale) in enumerate([(self.position, 1.0), (self.velocity, h), (self.acceleration, h**2)]):
-            out = out + scale * (basis[2 * k] * values[row, left] + basis[2 * k + 1] * values[row, left + 1])
-        return out / h**order
+        _, rise, *basis = (np.polynomial.Polynomial(c).deriv(order)(u) for c in HERMITE)
+        # c₀ + (c₁ − c₀) H₁ rather than c₀ H₀ + c₁ H₁: short pieces far from the origin keep their digits
+        out = rise * (self.position[row, left + 1] - self.position[row, left])
+        for k, (values, scale) in enumerate([(self.velocity, h), (self.acceleration, h**2)]):
+            out += scale * (basis[2 * k] * values[row, left] + basis[2 * k + 1] * values[row, left + 1])
+        return out / h**order + (self.position[row, left] if order == 0 else 0.0)
 
     def take(self, index: Any) -> "PiecewiseCurve":
         """Some of the curves."""

@@ -30,6 +30,11 @@ class Metric(eqx.Module):
     def dim(self) -> int | None:
         """The number of coordinates, or None if the metric takes points of any dimension."""
 
+    @property
+    def scale(self) -> Any:
+        """The coordinate distance over which the metric can change: a coarser look may miss something."""
+        return np.inf
+
     # --- the core: one point, plain JAX ---
 
     @abc.abstractmethod

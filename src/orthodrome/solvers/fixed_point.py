@@ -35,7 +35,8 @@ class FixedPoint(Solver):
     noise: float = 1e-7
     """Σ: the variance with which the posterior mean may miss the accelerations. Needed for a stable Gram matrix."""
     tol: float = 0.1
-    """τ: the largest squared error allowed at any knot."""
+    """τ: the largest squared error allowed at any knot, in the units of the coordinates. It is meant for data with a
+    spread of about 1: for data k times as large, k² τ is the same test."""
     max_iter: int = 1000
     """Iterations after which a problem is given up."""
 
