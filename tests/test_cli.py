@@ -74,6 +74,14 @@ def test_a_path_is_found_written_and_drawn(tmp_path, data):
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_finer_mesh_and_tolerance_certify_a_path(data, invoke, capsys):
+    arguments = ("path", "points.csv", "--from", 8, "--to", 12, "--sigma", 0.5, "--rho", 0.1)
+    _, out, err = invoke(*arguments, capsys=capsys)
+    assert "certified   no" in out and "--mesh 50 --tol 1e-6" in err
+    code, out, err = invoke(*arguments, "--mesh", 50, "--tol", 1e-6, capsys=capsys)
+    assert code == 0 and "certified   yes" in out and "--mesh 50" not in err
+
+
 def test_distances_are_written(tmp_path, data, invoke, capsys):
     code, out, err = invoke("distances", "points.csv", "--out", "D.npy", "--sigma", 0.5, "--rho", 0.1, capsys=capsys)
     assert code == 0 and "paths       190" in out and "LocalPCA(20 points" in err
@@ -86,7 +94,7 @@ def test_distances_are_written(tmp_path, data, invoke, capsys):
 
 
 def test_what_is_not_converged_has_its_own_exit_code(data, invoke, capsys, monkeypatch):
-    monkeypatch.setattr(od, "FixedPoint", lambda mesh: od.solvers.FixedPoint(mesh=mesh, max_iter=1))
+    monkeypatch.setattr(od, "FixedPoint", lambda mesh, tol: od.solvers.FixedPoint(mesh=mesh, tol=tol, max_iter=1))
     code, out, _ = invoke("path", "points.csv", "--from", 0, "--to", 19, "--sigma", 0.15, "--rho", 0.01, capsys=capsys)
     assert code == cli.Exit.NOT_CONVERGED and "converged   no: no fixed point in max_iter" in out
     code, out, err = invoke("distances", "points.csv", "--out", "D.npy", "--sigma", 0.15, "--rho", 0.01, capsys=capsys)
@@ -104,6 +112,8 @@ BAD = {
     "a folder that is not there": (("distances", "points.csv", "--out", "no/D.npy"), "the folder no of no/D.npy does not exist"),
     "an unknown format": (("distances", "points.csv", "--out", "D.xls"), "--out should end in .npy or .npz"),
     "a plot of one column": (("path", "points.csv", "--from", 0, "--to", 3, "--columns", "east", "--plot", "c.png"), "--plot draws two columns"),
+    "a curve in another format": (("path", "points.csv", "--from", 0, "--to", 3, "--out", "c.npy"), "--out should end in .csv; c.npy arrived"),
+    "a plot without a format": (("path", "points.csv", "--from", 0, "--to", 3, "--plot", "c"), "--plot should end in .png or .pdf or .svg"),
 }  # fmt: skip
 
 

@@ -42,6 +42,11 @@ def test_every_number_survives_a_csv(tmp_path, values):
     np.testing.assert_array_equal(read_data(tmp_path / "x.csv").values, values)
 
 
+def test_other_columns_may_hold_anything(tmp_path):
+    (tmp_path / "x.csv").write_text(",label,x,y\n0,a,1,2\n1,b,3,4\n")
+    np.testing.assert_array_equal(read_data(tmp_path / "x.csv", ["x", "y"]).values, [[1, 2], [3, 4]])
+
+
 def test_columns_by_name_and_number(tmp_path):
     (tmp_path / "x.csv").write_text("a,b,c\n1,2,3\n4,5,6\n")
     table = read_data(tmp_path / "x.csv", ["c", "0"])
@@ -54,7 +59,10 @@ def test_columns_by_name_and_number(tmp_path):
 BAD = {
     "ragged.csv": ("1,2\n3,4\n5\n", "line 3: 2 columns were expected, 1 arrived"),
     "text.csv": ("x,y\n1,2\n3,oops\n", "line 3, column y: a number was expected, 'oops' arrived"),
-    "missing.csv": ("1,2\n3,\n", "line 2, column 1: a number was expected, '' arrived"),
+    "missing.csv": ("1,2\n3,\n", "line 2, column x1: a number was expected, '' arrived"),
+    "first.csv": ("1.0,NA\n0,0\n1,1\n", "line 1, column x1: a number was expected, 'NA' arrived"),  # not a header
+    "semicolons.csv": ("1;2\n3;4\n5;6\n", "a number was expected, '3;4' arrived.*separated by ','"),
+    "index.csv": (",x,y\n0,1,2\n1,3,4\n", "column 0 has no name, as an index would have none.*x,y"),
     "nan.csv": ("1,2\n3,nan\n", "should be finite"),
     "empty.csv": ("", "is empty"),
     "header.csv": ("x,y\n", "has a header and no rows"),

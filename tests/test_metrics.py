@@ -78,11 +78,11 @@ def test_local_pca_is_the_printed_sum(rng):
 
 
 def test_pullback_is_the_jacobian_product_with_std_added(rng):
-    x = rng.standard_normal(3)
+    x, wide = rng.standard_normal(3), lambda y: jnp.tile(spread(y), 3)[:8]
     with jax.enable_x64(True):
-        J, K = (np.asarray(jax.jacfwd(lambda y, g=g: jnp.ravel(g(y)))(x)) for g in (decoder, spread))
+        J, K = (np.asarray(jax.jacfwd(lambda y, g=g: jnp.ravel(g(y)))(x)) for g in (decoder, wide))
     np.testing.assert_allclose(od.Pullback(decoder)(x), J.T @ J, rtol=1e-10)
-    np.testing.assert_allclose(od.Pullback(decoder, spread)(x), J.T @ J + K.T @ K, rtol=1e-10)
+    np.testing.assert_allclose(od.Pullback(decoder, wide)(x), J.T @ J + K.T @ K, rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -130,6 +130,15 @@ def test_the_core_can_be_jitted_vmapped_and_differentiated(semicircle):
         step = 1e-6 * np.eye(2)[0]
         difference = (metric.log_volume(data[:4] + step) - metric.log_volume(data[:4] - step)) / 2e-6
     np.testing.assert_allclose(slope[:, 0], difference, rtol=1e-6)
+
+
+def test_whole_numbers_and_short_floats_are_computed_with_in_float64():
+    whole = od.MetricTensor(lambda x: [[1, 0], [0, 4]], 2)
+    assert abs(od.distance(whole, [0, 0], [3, 2]) - 5) < 1e-9
+    weights = jnp.array([[1.0, 0.5], [0.25, 2.0], [1.0, 1.0]], dtype=jnp.bfloat16)
+    short = od.Pullback(lambda x: weights @ x)
+    exact = np.linalg.norm(np.asarray(weights, dtype=float) @ [1.0, -1.0])
+    assert abs(od.distance(short, [0.0, 0], [1.0, -1.0]) / exact - 1) < 1e-9
 
 
 def test_metrics_do_not_see_later_changes_of_the_callers_array(rng):

@@ -65,10 +65,21 @@ def test_problems_do_not_depend_on_the_company(semicircle, grid):
     np.testing.assert_allclose(alone.length, grid.length[1, 2], rtol=1e-9)
 
 
-def test_no_problems_give_no_paths(semicircle):
+@pytest.mark.parametrize("solver", [od.FixedPoint(), od.Collocation()], ids=repr)
+def test_no_problems_give_no_paths(semicircle, solver):
     data, _, metric = semicircle
-    path = od.shortest_path(metric, data[:0], data[0])
+    path = od.shortest_path(metric, data[:0], data[0], solver)
     assert path.shape == (0,) and path(T).shape == (0, 11, 2) and "0 Paths" in repr(path)
+
+
+def test_no_times_give_no_points(grid):
+    assert grid([]).shape == (3, 4, 0, 2) and grid.std([]).shape == (3, 4, 0, 2)
+
+
+def test_paths_are_iterated_over_and_a_single_one_is_not(grid):
+    assert [row.shape for row in grid] == [(4,)] * 3 and bool(grid[0, 0])
+    with pytest.raises(TypeError, match="single path"):
+        list(grid[0, 0])
 
 
 def test_length_squared_is_twice_the_energy_at_constant_speed():

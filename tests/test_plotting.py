@@ -44,7 +44,7 @@ def test_what_is_not_converged_is_dashed_and_what_has_no_posterior_has_no_band(s
     far = data[np.argsort(angle)[[-1, 0]]]
     with pytest.warns(od.ConvergenceWarning):
         path = od.shortest_path(metric, *far, od.FixedPoint(max_iter=2))
-    od.plotting.paths(path, ax=ax, spread=False, color="red")
+    od.plotting.paths(path, ax=ax, spread=False, c="red", linewidth=1)
     assert ax.lines[0].get_linestyle() == "--" and ax.lines[0].get_color() == "red" and not ax.patches
     near = od.shortest_path(metric, *data[np.argsort(angle)[[100, 110]]], od.Collocation())
     od.plotting.paths(near, ax=ax)

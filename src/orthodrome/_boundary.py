@@ -33,6 +33,8 @@ def as_floats(value: Any, name: str) -> Array:
             f"{name} is being traced by jax.jit, jax.vmap or jax.grad, and this function works on finished numbers: "
             "call it outside the transformation, or use the metric's own *_at methods, which are plain JAX."
         )
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} is a masked array with masked values: remove or fill those rows.")
     if hasattr(value, "detach") and hasattr(value, "device"):  # a torch tensor, without importing torch
         if value.device.type != "cpu":
             raise TypeError(f"{name} is a torch tensor on {value.device}: pass {name}.cpu().")

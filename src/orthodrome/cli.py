@@ -43,6 +43,8 @@ Columns = Annotated[
 Sigma = Annotated[float | None, typer.Option(help="Reach of the metric's weights; chosen from the data if left out.")]
 Rho = Annotated[float | None, typer.Option(help="Floor of the local variance; chosen from the data if left out.")]
 Mesh = Annotated[int, typer.Option(help="Knots of the path, both ends included.")]
+Tol = Annotated[float, typer.Option(help="Largest squared error of the geodesic equation at a knot.")]
+FINER = "for paths that are certified, try --mesh 50 --tol 1e-6"
 
 
 def main() -> None:
@@ -78,7 +80,7 @@ def demo(
     """Geodesics on a manifold learned from 200 points on a half circle: a figure and a table."""
     from orthodrome import demo as job
 
-    say.print("learning a metric from 200 points and finding the paths from one of them to all others …")
+    say.print("learning a metric from 200 points and finding paths from one of them to the others …")
     rows = job.run(out_dir, seed, say.print)
     table = Table(*job.HEADER, box=None, header_style="bold")
     for row in rows:
@@ -97,6 +99,7 @@ def path(
     sigma: Sigma = None,
     rho: Rho = None,
     mesh: Mesh = 10,
+    tol: Tol = 0.1,
     out_file: Annotated[
         Path | None, typer.Option("--out", help="Write the curve as csv: t and the coordinates.")
     ] = None,
@@ -110,11 +113,11 @@ def path(
     start, end = row(table.values, from_, "--from"), row(table.values, to, "--to")
     if points < 2:
         raise ValueError(f"--points should be at least 2; {points} arrived.")
-    for file in (out_file, plot):
-        require_folder(file)
+    require_file(out_file, "--out", [".csv"])
+    require_file(plot, "--plot", [".png", ".pdf", ".svg"])
     if plot and table.values.shape[1] != 2:
         raise ValueError(f"--plot draws two columns; {data} has {table.values.shape[1]}: choose two with --columns.")
-    metric, solver = od.LocalPCA(table.values, sigma, rho), od.FixedPoint(mesh=mesh)
+    metric, solver = od.LocalPCA(table.values, sigma, rho), od.FixedPoint(mesh=mesh, tol=tol)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", od.ConvergenceWarning)  # the lines below say it
         found = od.shortest_path(metric, start, end, solver)
@@ -123,6 +126,8 @@ def path(
     out.print(f"error       {found.error:.1e} (relative, estimated)")
     out.print(f"converged   {'yes' if found.converged else 'no'}: {found.message}", soft_wrap=True)
     out.print(f"certified   {'yes' if found.certified else 'no'} (residual between the knots {found.residual:.1e})")
+    if found.converged and not found.certified:
+        say.print(FINER)
     say.print(f"{metric}; Euclidean distance {straight:.6g}", soft_wrap=True)
     if out_file:
         t = np.linspace(0, 1, points)
@@ -144,13 +149,12 @@ def distances(
     sigma: Sigma = None,
     rho: Rho = None,
     mesh: Mesh = 10,
+    tol: Tol = 0.1,
 ) -> None:
     """All distances between the points of a data set."""
     table = read(data, columns)
-    if out_file.suffix not in (".npy", ".npz"):
-        raise ValueError(f"--out should end in .npy or .npz; {out_file} arrived.")
-    require_folder(out_file)
-    metric, solver = od.LocalPCA(table.values, sigma, rho), od.FixedPoint(mesh=mesh)
+    require_file(out_file, "--out", [".npy", ".npz"])
+    metric, solver = od.LocalPCA(table.values, sigma, rho), od.FixedPoint(mesh=mesh, tol=tol)
     n = len(table.values)
     say.print(f"{metric}; {n * (n - 1) // 2} paths", soft_wrap=True)
     began = time.perf_counter()
@@ -167,12 +171,15 @@ def distances(
     out.print(f"converged   {converged}")
     out.print(f"certified   {certified}")
     out.print(f"written     {out_file}", soft_wrap=True)
+    if certified < converged:
+        say.print(FINER)
     if converged < len(half[0]):
         codes, counts = np.unique(info.status[half], return_counts=True)
         for code, count in zip(codes, counts, strict=True):
             if code != od.Status.CONVERGED:
                 say.print(
-                    f"{count} not converged: {od.Status(code).sentence}; their entries are upper bounds", soft_wrap=True
+                    f"{count} not converged: {od.Status(code).sentence}; their entries are upper bounds, or NaN",
+                    soft_wrap=True,
                 )
         raise typer.Exit(Exit.NOT_CONVERGED)
 
@@ -189,10 +196,16 @@ def row(values: Any, index: int, name: str) -> Any:
     return values[index]
 
 
-def require_folder(file: Path | None) -> None:
-    """Refuse an output file whose folder does not exist, before anything is computed."""
-    if file is not None and not file.parent.is_dir():
+def require_file(file: Path | None, option: str, suffixes: list[str]) -> None:
+    """Refuse an output file of an unknown format or in a folder that does not exist, before anything is computed."""
+    if file is None:
+        return
+    if file.suffix.lower() not in suffixes:
+        raise ValueError(f"{option} should end in {' or '.join(suffixes)}; {file} arrived.")
+    if not file.parent.is_dir():
         raise ValueError(f"the folder {file.parent} of {file} does not exist: make it first.")
+    if file.is_dir():
+        raise ValueError(f"{option} should be a file; {file} is a folder.")
 
 
 def write_csv(file: Path, header: list[str], rows: Any) -> None:

@@ -47,6 +47,8 @@ def distance_matrix(
     `progress=True` shows a bar on standard error. `return_info=True` also returns an `Info` of (n, n) or (n, m) arrays.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
+    if isinstance(others, Solver):
+        raise TypeError("others should be points; a solver arrived: pass it by name, solver=...")
     x = _require_rows(metric, points, "points")
     y = x if others is None else _require_rows(metric, others, "others")
     if y.shape[1] != x.shape[1]:

@@ -1,5 +1,6 @@
 """Reading data files: csv, tsv, npy and npz, with errors that say which line is wrong."""
 
+import contextlib
 import csv
 import dataclasses
 from pathlib import Path
@@ -27,46 +28,43 @@ class Table:
 def read_data(file: str | Path, columns: list[str] | None = None) -> Table:
     """Read a data set (n, D), a row a point.
 
-    csv and tsv may have a header line, which is any first line that is not all numbers. npz files should hold one
-    array, or one named `data`. `columns` takes some of the columns, by name or by number. No row is ever dropped: a
-    value that is missing or not a number is an error that names its line.
+    csv and tsv may have a header: a first line without a single number in it. npz files should hold one array, or one
+    named `data`. `columns` takes some of the columns, by name or by number; the others may then hold anything. No row
+    is ever dropped: a value that is missing or not a number is an error that names its line.
     """
     path = Path(file)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
-    if not path.is_file():
+    if path.is_dir():
         raise ValueError(f"{path} should be a file, not a folder.")
     suffix = path.suffix.lower()
     if suffix in _DELIMITERS:
-        values, names = _read_text(path, _DELIMITERS[suffix])
+        names, values = _read_text(path, _DELIMITERS[suffix], columns)
     elif suffix in (".npy", ".npz"):
-        values, names = _read_numpy(path), None
+        names, values = _read_numpy(path, columns)
     else:
         raise ValueError(f"{path} should end in .csv, .tsv, .npy or .npz, so that its format is known.")
-    if values.ndim != 2:
-        raise ValueError(f"{path} should hold an array of shape (n, D), a row a point; its shape is {values.shape}.")
-    table = Table(_boundary.as_data(values, str(path)), tuple(names or (f"x{i}" for i in range(values.shape[1]))))
-    return table if columns is None else _choose(table, columns, path)
+    return Table(_boundary.as_data(values, str(path)), names)
 
 
-def _read_numpy(path: Path) -> Array:
+def _read_numpy(path: Path, columns: list[str] | None) -> tuple[tuple[str, ...], Array]:
     try:
         loaded = np.load(path, allow_pickle=False)
-    except Exception as error:
-        raise ValueError(f"{path} cannot be read as a NumPy file of plain numbers ({error}).") from None
-    if isinstance(loaded, np.ndarray):
-        return _boundary.as_floats(loaded, str(path))
-    with loaded:
-        names = list(loaded)
-        if len(names) != 1 and "data" not in names:
-            raise ValueError(f"{path} should hold one array, or one named 'data'; it holds {names}.")
-        try:
-            return _boundary.as_floats(loaded["data" if "data" in names else names[0]], str(path))
-        except ValueError as error:
-            raise ValueError(f"{path} cannot be read as a NumPy file of plain numbers ({error}).") from None
+        with contextlib.nullcontext({"data": loaded}) if isinstance(loaded, np.ndarray) else loaded as arrays:
+            found = dict(arrays)
+    except Exception:
+        raise ValueError(f"{path} cannot be read as a NumPy file of plain numbers.") from None
+    if "data" not in found and len(found) != 1:
+        raise ValueError(f"{path} should hold one array, or one named 'data'; it holds {list(found)}.")
+    values = _boundary.as_floats(found.get("data", next(iter(found.values()))), str(path))
+    if values.ndim != 2:
+        raise ValueError(f"{path} should hold an array of shape (n, D), a row a point; its shape is {values.shape}.")
+    names = [f"x{i}" for i in range(values.shape[1])]
+    chosen = _choose(names, columns, path)
+    return tuple(names[k] for k in chosen), values[:, chosen]
 
 
-def _read_text(path: Path, delimiter: str) -> tuple[Array, list[str] | None]:
+def _read_text(path: Path, delimiter: str, columns: list[str] | None) -> tuple[tuple[str, ...], Array]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream, delimiter=delimiter)
@@ -81,20 +79,24 @@ def _read_text(path: Path, delimiter: str) -> tuple[Array, list[str] | None]:
     for line, row in rows:
         if len(row) != width:
             raise ValueError(f"{path}, line {line}: {width} columns were expected, {len(row)} arrived.")
-    header = None if all(_is_number(cell) for cell in rows[0][1]) else [cell.strip() for cell in rows[0][1]]
-    body = rows if header is None else rows[1:]
-    if not body:
+    has_header = not any(_is_number(cell) for cell in rows[0][1])
+    names = [cell.strip() for cell in rows.pop(0)[1]] if has_header else [f"x{i}" for i in range(width)]
+    if not rows:
         raise ValueError(f"{path} has a header and no rows.")
-    values = np.empty((len(body), width))
-    for i, (line, row) in enumerate(body):
-        for k, cell in enumerate(row):
-            if not _is_number(cell):
-                name = header[k] if header else str(k)
+    if "" in names and columns is None:
+        raise ValueError(
+            f"{path}: column {names.index('')} has no name, as an index would have none; say which columns are "
+            f"coordinates: {','.join(name for name in names if name)}."
+        )
+    chosen = _choose(names, columns, path)
+    for line, row in rows:
+        for k in chosen:
+            if not _is_number(row[k]):
                 raise ValueError(
-                    f"{path}, line {line}, column {name}: a number was expected, {cell.strip()!r} arrived."
+                    f"{path}, line {line}, column {names[k]}: a number was expected, {row[k].strip()!r} arrived. Mend "
+                    f"it, or choose other columns; they are separated by {delimiter!r} in a {path.suffix} file."
                 )
-            values[i, k] = float(cell)
-    return values, header
+    return tuple(names[k] for k in chosen), np.array([[float(row[k]) for k in chosen] for _, row in rows])
 
 
 def _is_number(cell: str) -> bool:
@@ -105,13 +107,11 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _choose(table: Table, columns: list[str], path: Path) -> Table:
-    index = []
-    for name in columns:
-        if name in table.columns:
-            index.append(table.columns.index(name))
-        elif name.isdigit() and int(name) < len(table.columns):
-            index.append(int(name))
-        else:
-            raise ValueError(f"{path} has no column {name!r}; it has {', '.join(table.columns)}.")
-    return Table(table.values[:, index], tuple(table.columns[k] for k in index))
+def _choose(names: list[str], columns: list[str] | None, path: Path) -> list[int]:
+    """The numbers of the columns asked for, by name or by number; all of them if none were."""
+    for name in columns or ():
+        if name not in names and not (name.isdigit() and int(name) < len(names)):
+            raise ValueError(f"{path} has no column {name!r}; it has {', '.join(names)}.")
+    if columns is None:
+        return list(range(len(names)))
+    return [names.index(name) if name in names else int(name) for name in columns]

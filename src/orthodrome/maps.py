@@ -131,14 +131,9 @@ def _disagreement(metric: Metric, a: Array, v: Array, way: Array, w: Array) -> A
     """How far a looser integration ends from a tight one, and how much the speed changed, relative to the length."""
     status, _, (other, _) = _follow(_shoot, metric, a, v, LOOSER * RTOL)
     length, end = metric.norm(a, v), a + way
-    gap = batching.over_points(_norm, metric, end, other - way)
-    slip = np.abs(batching.over_points(_norm, metric, end, w) - length)
+    gap, slip = metric.norm(end, other - way), np.abs(metric.norm(end, w) - length)
     error = np.maximum(gap, slip) / np.where(length > 0, length, 1.0)
     return np.where(status == Status.CONVERGED, error, np.inf)
-
-
-def _norm(metric: Metric, x: Any, v: Any) -> Any:
-    return metric.inner_at(x, v, v) ** 0.5
 
 
 def _shoot(metric: Metric, a: Any, v: Any, rtol: Any) -> Any:

@@ -1,6 +1,7 @@
 """Paths: what a user gets back, and `shortest_path`, which finds them."""
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -127,7 +128,7 @@ class Path:
         times = _boundary.as_times(t)
         variance = np.diagonal(self._posterior_curve.process.covariance(times.ravel(), times.ravel())).clip(min=0.0)
         out = variance[:, None, None] * self._amplitude()[:, None]
-        return self._shaped(out.reshape(-1, *times.shape, self.dim, self.dim))
+        return self._shaped(out.reshape(len(self.curve), *times.shape, self.dim, self.dim))
 
     def std(self, t: Any) -> Array:
         """The posterior standard deviation of each coordinate: (..., T, d)."""
@@ -177,6 +178,12 @@ class Path:
             raise TypeError("a single path has no len(); path.length is its length on the manifold.")
         return self.shape[0]
 
+    def __iter__(self) -> Iterator["Path"]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        return True  # a path is something, also a single one, which has no len()
+
     def save(self, file: str | FilePath) -> None:
         """Write a `.npz` file, without pickle. A `LocalPCA` metric is written with it; a function cannot be."""
         saving.write(file, {field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
@@ -219,7 +226,7 @@ class Path:
 
     def _evaluate(self, t: Any, order: int) -> Array:
         times = _boundary.as_times(t)
-        return self._shaped(self.curve.evaluate(times.ravel(), order).reshape(-1, *times.shape, self.dim))
+        return self._shaped(self.curve.evaluate(times.ravel(), order).reshape(len(self.curve), *times.shape, self.dim))
 
     def _amplitude(self) -> Array:
         """V = [(a−b)ᵀ S (a−b)] · S for each path: (P, d, d)."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.cbook import normalize_kwargs
+from matplotlib.lines import Line2D
 
 from orthodrome import _boundary
 from orthodrome.metrics import LocalPCA, Metric
@@ -64,6 +66,7 @@ def paths(path: Path, ax: Any = None, spread: bool = True, samples: int = 200, *
     """
     ax = _axes(ax)
     _require_two(path.dim, "path")
+    style = normalize_kwargs(style, Line2D)  # color or c, lw or linewidth
     t = np.linspace(0, 1, samples)
     curves = path(t).reshape(-1, samples, 2)
     normals = path.velocity(t).reshape(-1, samples, 2)[..., ::-1] * [-1, 1]
@@ -71,7 +74,12 @@ def paths(path: Path, ax: Any = None, spread: bool = True, samples: int = 200, *
     bands = _half_widths(path, t, normals) if spread else [None] * len(curves)
     artists = []
     for i, (curve, normal, width) in enumerate(zip(curves, normals, bands, strict=True)):
-        chosen = {"color": COLORS[i % len(COLORS)], "lw": 1.8, "zorder": 3, "ls": "-" if converged[i] else "--"} | style
+        chosen = {
+            "color": COLORS[i % len(COLORS)],
+            "linewidth": 1.8,
+            "zorder": 3,
+            "linestyle": "-" if converged[i] else "--",
+        } | style
         artists += ax.plot(*curve.T, **chosen)
         if width is not None:
             offset = width[:, None] * normal

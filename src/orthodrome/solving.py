@@ -15,8 +15,8 @@ from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
 
-BLOCK = 4096
-"""Problems solved and judged together: enough to keep every core busy, few enough to hold in memory."""
+BLOCK = 2048
+"""Problems solved and judged together: enough to keep every core busy, few enough to stop between them."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -57,7 +57,7 @@ class PiecewiseCurve:
         P, K = self.breaks.shape
         # one sorted list for all curves: those of curve i moved to [2i, 2i + 1]
         offset = 2.0 * np.arange(P)[:, None]
-        place = np.searchsorted((self.breaks + offset).ravel(), (t + offset).ravel(), side="right").reshape(P, -1)
+        place = np.searchsorted((self.breaks + offset).ravel(), (t + offset).ravel(), side="right").reshape(P, len(t))
         last = np.argmax(self.breaks >= 1.0, axis=1)[:, None] - 1  # the last piece of positive width
         left = np.clip(place - 1 - K * np.arange(P)[:, None], 0, last)
         row = np.arange(P)[:, None]

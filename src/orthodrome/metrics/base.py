@@ -83,7 +83,7 @@ class Metric(eqx.Module):
 
     def norm(self, points: Any, v: Any) -> np.ndarray[Any, Any]:
         """√(vᵀ M v), the length of the tangent vector v at each point: (..., d) → (...)."""
-        return np.sqrt(self.inner(points, v, v))
+        return self._map(_norm, points=points, v=v)
 
     def log_volume(self, points: Any) -> np.ndarray[Any, Any]:
         """½ log det M at each point: (..., d) → (...)."""
@@ -132,6 +132,10 @@ def _tensor(metric: Metric, x: Any) -> Any:
 
 def _inner(metric: Metric, x: Any, u: Any, v: Any) -> Any:
     return metric.inner_at(x, u, v)
+
+
+def _norm(metric: Metric, x: Any, v: Any) -> Any:
+    return jnp.sqrt(metric.inner_at(x, v, v))
 
 
 def _log_volume(metric: Metric, x: Any) -> Any:

@@ -36,7 +36,7 @@ class Pullback(Metric):
     def embed_at(self, x: Float[Array, " d"]) -> Float[Array, " D"]:
         """g(x): the map's output, flattened, with the standard deviations stacked beneath it if there are any."""
         maps = [self.mean] if self.std is None else [self.mean, self.std]
-        return jnp.concatenate([jnp.ravel(jnp.asarray(g(x))) for g in maps])
+        return jnp.concatenate([jnp.ravel(jnp.asarray(g(x), dtype=x.dtype)) for g in maps])
 
     def tensor_at(self, x: Float[Array, " d"]) -> Float[Array, "d d"]:
         J = jax.jacfwd(self.embed_at)(x)
@@ -56,12 +56,13 @@ class Pullback(Metric):
     def require_points(self, value: Any, name: str) -> np.ndarray[Any, Any]:
         points = _boundary.as_points(value, name)
         d = points.shape[-1]
-        size = sum(
-            int(np.prod(output_shape(g, d, f"the metric's map, given {name},"))) for g in (self.mean, self.std) if g
-        )
-        if size < d:
+        shapes = [output_shape(g, d, f"the metric's map, given {name},") for g in (self.mean, self.std) if g]
+        sizes = [int(np.prod(shape)) for shape in shapes]
+        if len(set(sizes)) > 1:
+            raise ValueError(f"mean and std should have outputs of the same size; {shapes[0]} and {shapes[1]} arrived.")
+        if sum(sizes) < d:
             raise ValueError(
-                f"{name} has {d} coordinates and the metric's map has only {size} outputs: the pullback metric "
-                f"would not be positive definite; pass points of shape (..., {size}) or fewer coordinates."
+                f"{name} has {d} coordinates and the metric's map has only {sum(sizes)} outputs: the pullback metric "
+                f"would not be positive definite; pass points with fewer coordinates."
             )
         return points

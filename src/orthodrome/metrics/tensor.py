@@ -37,7 +37,7 @@ class MetricTensor(Metric):
         return self.size
 
     def tensor_at(self, x: Float[Array, " d"]) -> Float[Array, "d d"]:
-        return jnp.asarray(self.function(x))
+        return jnp.asarray(self.function(x), dtype=x.dtype)
 
 
 def output_shape(function: Callable[[Any], Any], dim: int, name: str) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from scipy.integrate import solve_bvp
 
 from orthodrome import _boundary
 from orthodrome.curves import Curve
-from orthodrome.curves.piecewise import stack_ragged
+from orthodrome.curves.piecewise import PiecewiseCurve, stack_ragged
 from orthodrome.metrics import Metric
 from orthodrome.solvers.base import Array, Solution, Solver
 from orthodrome.status import Status
@@ -47,6 +47,8 @@ class Collocation(Solver):
             moving = np.any(step != 0, axis=2, keepdims=True)  # from a point to itself, stay there
             c, v = np.where(moving, init.evaluate(t), c), np.where(moving, init.evaluate(t, 1), v)
         guesses = np.concatenate([c, v], axis=2).transpose(0, 2, 1)
+        if not len(start):
+            return Solution(PiecewiseCurve(np.zeros((0, self.mesh)), c, v, c), np.zeros(0, int), np.zeros(0, int))
         solved = [self._solve_one(metric, t, *problem) for problem in zip(start, end, guesses, strict=True)]
         pieces, status, iterations = zip(*solved, strict=True)
         return Solution(stack_ragged(pieces), np.array(status), np.array(iterations))
