@@ -69,3 +69,26 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 def test_ten_thousand_problems_in_one_call_stay_under_two_gibibytes():
     done = subprocess.run([sys.executable, "-c", TEN_THOUSAND], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 2 * 2**30
+
+
+HIGH_DIMENSION = """
+import threading
+import jax.numpy as jnp, numpy as np
+import orthodrome as od
+metric = od.MetricTensor(lambda x: jnp.eye(20) / x[-1] ** 2, 20)
+x = np.exp(0.1 * np.random.default_rng(0).standard_normal((12_288, 20)))
+metric.acceleration(x, x)
+threads = [threading.Thread(target=lambda: metric.acceleration(x[:4096], x[:4096])) for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+path = od.shortest_path(metric, x[:300], x[300:600])
+print(path.converged.all())
+"""
+
+
+def test_many_problems_in_twenty_dimensions_do_not_stop_one_another():
+    """Two batched LAPACK calls at once deadlock in XLA; the library must never make them, nor let two threads."""
+    done = subprocess.run(
+        [sys.executable, "-c", HIGH_DIMENSION], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == "True\n"

@@ -52,3 +52,4 @@ def test_a_non_finite_metric_stops_one_problem_and_spoils_no_other():
         path = od.shortest_path(hole, [[-1.0, 0], [-1, 1]], [[1.0, 0], [1, 1]], od.Collocation())
     assert list(path.status) == [od.Status.NON_FINITE, od.Status.CONVERGED]
     assert np.isnan(path.length[0]) and path.certified[1]
+    assert np.all(np.isnan(path[0](0.5)))  # no straight line in its place

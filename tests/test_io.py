@@ -60,6 +60,7 @@ BAD = {
     "ragged.csv": ("1,2\n3,4\n5\n", "line 3: 2 columns were expected, 1 arrived"),
     "text.csv": ("x,y\n1,2\n3,oops\n", "line 3, column y: a number was expected, 'oops' arrived"),
     "missing.csv": ("1,2\n3,\n", "line 2, column x1: a number was expected, '' arrived"),
+    "gap.csv": ("1,2\n,\n3,4\n", "line 2, column x0: a number was expected, '' arrived"),
     "first.csv": ("1.0,NA\n0,0\n1,1\n", "line 1, column x1: a number was expected, 'NA' arrived"),  # not a header
     "semicolons.csv": ("1;2\n3;4\n5;6\n", "a number was expected, '3;4' arrived.*separated by ','"),
     "index.csv": (",x,y\n0,1,2\n1,3,4\n", "column 0 has no name, as an index would have none.*x,y"),

@@ -59,7 +59,7 @@ def test_running_into_a_singularity_is_told_and_spoils_no_other():
     np.testing.assert_allclose(end[1], [0.5, 0.0], atol=1e-8)
     with pytest.warns(od.ConvergenceWarning, match="1 of 2 geodesics"):
         path = od.geodesic(edge, base, v)
-    assert list(path.converged) == [False, True]
+    assert list(path.converged) == [False, True] and not path.certified[0] and path.certified[1]
     np.testing.assert_allclose(path[0](1.0), [1.0, 0.0], atol=1e-5)  # as far as it could be followed
 
 
@@ -72,6 +72,19 @@ def test_running_out_of_steps_is_told(monkeypatch):
             od.MetricTensor(lambda x: jnp.eye(2) / x[1] ** 2, 2), [0.0, 1.0], [9.0, 0.0], return_info=True
         )
     assert info.status == od.Status.MAX_STEPS and not info.converged
+
+
+def test_a_geodesic_that_cannot_start_stays_where_it_is_and_none_is_none(semicircle):
+    cone = od.MetricTensor(lambda x: jnp.eye(2) * (1 + jnp.sqrt(x @ x)), 2)
+    with pytest.warns(od.ConvergenceWarning):
+        path = od.geodesic(cone, [0.0, 0.0], [1.0, 0.0])
+    assert not path.converged and not path.certified
+    np.testing.assert_array_equal(path([0.0, 1.0]), np.zeros((2, 2)))
+    data, _, metric = semicircle
+    assert od.geodesic(metric, data[:0], data[:0]).shape == (0,) and od.exp_map(metric, data[:0], data[0]).shape == (
+        0,
+        2,
+    )
 
 
 def test_shapes_broadcast(semicircle):

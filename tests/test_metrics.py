@@ -163,6 +163,12 @@ def test_rounding_never_makes_the_metric_negative(rng):
     assert np.all(np.linalg.eigvalsh(metric(near)) > 0)
 
 
+def test_a_constant_column_does_not_change_the_scale_of_rho(semicircle):
+    data, _, _ = semicircle
+    flat = np.concatenate([data, np.full((200, 1), 3.0)], axis=1)
+    np.testing.assert_allclose(od.LocalPCA(flat).rho, 2 / 3 * od.LocalPCA(data).rho, rtol=1e-9)
+
+
 @pytest.mark.parametrize("sigma", [1e-8, 1e-3, 0.1])
 def test_the_rule_for_rho_is_positive_also_where_points_have_no_neighbours(sigma):
     metric = od.LocalPCA(od.datasets.semicircle(200, random_state=0), sigma=sigma)

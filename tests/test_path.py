@@ -113,7 +113,7 @@ def test_a_solver_without_a_posterior_gets_one(semicircle):
         path.std(0.5)
     posterior = path.posterior(mesh=30)
     np.testing.assert_allclose(posterior(T), path(T), atol=1e-4)
-    assert posterior.std(0.5).shape == (2,)
+    assert posterior.std(0.5).shape == (2,) and "the posterior of Collocation()" in repr(posterior)
     np.testing.assert_allclose(posterior.length, path.length, rtol=1e-4)
 
 

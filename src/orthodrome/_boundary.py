@@ -91,7 +91,7 @@ def as_data(value: Any, name: str = "data") -> Array:
 def as_positive(value: Any, name: str) -> float:
     """A positive, finite number."""
     try:
-        number = float(value)
+        number = float("text" if isinstance(value, str | bool) else value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} should be a positive number; {value!r} arrived.") from None
     if not (np.isfinite(number) and number > 0):

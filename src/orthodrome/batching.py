@@ -53,28 +53,36 @@ def over_points(function: Function, metric: Any, *arrays: Array, tile: int = POI
     def run(start: int) -> Any:
         rows = [array[start : start + capacity] for array in arrays]
         count = len(rows[0])
-        out = call(
+        out = _call(
             _tiled, function, metric, tile, np.asarray(-(-count // tile)), [_padded(row, capacity) for row in rows]
         )
         return _rows(out, slice(count))
 
-    blocks = _in_threads(run, starts)
+    blocks = _in_threads(run, starts, _workers(metric))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *blocks)
 
 
-def call(compiled: Function, *args: Any) -> Any:
-    """A compiled function in float64, its results as NumPy arrays."""
-    with double_precision():
-        return jax.tree.map(np.asarray, compiled(*args))
+def _call(compiled: Function, function: Function, metric: Any, *args: Any) -> Any:
+    """A compiled function in float64, its results as NumPy arrays; one at a time if the metric cannot stand more."""
+    guard = contextlib.nullcontext() if _concurrent(metric) else _ONE_AT_A_TIME
+    with guard, double_precision():
+        return jax.tree.map(np.asarray, compiled(function, metric, *args))
 
 
-def _in_threads(run: Callable[[int], Any], items: Iterable[int]) -> list[Any]:
-    """`run` over the items, on every core; the first one alone, so that it compiles for the others."""
+def _concurrent(metric: Any) -> bool:
+    return getattr(metric, "concurrent", True)
+
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def _in_threads(run: Callable[[int], Any], items: Iterable[int], workers: int) -> list[Any]:
+    """`run` over the items, in so many threads; the first one alone, so that it compiles for the others."""
     first, *rest = items
     head = [run(first)]
-    if len(rest) < 2:
+    if len(rest) < 2 or workers < 2:
         return head + [run(item) for item in rest]
-    with ThreadPoolExecutor(_CORES) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         return head + list(pool.map(run, rest))
 
 
@@ -129,7 +137,7 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
             running = jax.tree.map(lambda *parts: np.concatenate(parts), running, _rows(states, fresh))
             padded = jax.tree.map(lambda leaf: _padded(leaf, lanes), (_rows(problems, active), running))
             with guard:
-                advanced = call(_advance, step, metric, common, tile, np.asarray(-(-len(active) // tile)), *padded)
+                advanced = _call(_advance, step, metric, common, tile, np.asarray(-(-len(active) // tile)), *padded)
             guard = contextlib.nullcontext()
             running = _rows(advanced, slice(len(active)))
             done = running.status != RUNNING
@@ -137,7 +145,7 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
                 target[active[done]] = source[done]
             active, running = active[~done], _rows(running, ~done)
 
-    workers = min(_CORES, -(-total // lanes))
+    workers = min(_workers(metric), -(-total // lanes))
     if workers < 2:
         work(0)
     else:
@@ -168,6 +176,10 @@ def _advance(step: Function, metric: Any, common: Any, tile: int, count: Any, pr
     problems, states = jax.tree.map(lambda leaf: leaf.reshape(-1, tile, *leaf.shape[1:]), (problems, states))
     states = jax.lax.fori_loop(0, count, body, states)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), states)
+
+
+def _workers(metric: Any) -> int:
+    return _CORES if _concurrent(metric) else 1
 
 
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

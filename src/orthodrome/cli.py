@@ -1,6 +1,6 @@
 """The command line. Results go to standard output or to files, everything else to standard error.
 
-Exit codes: 0 done; 1 done, but some paths did not converge; 2 bad input, nothing was computed.
+Exit codes: 0 done; 1 done, but some paths did not converge; 2 bad input or a file that could not be written.
 """
 
 import time
@@ -22,8 +22,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-say = Console(stderr=True, highlight=False)
-out = Console(highlight=False)
+say = Console(stderr=True, highlight=False, markup=False)  # no markup: names of files and columns may have brackets
+out = Console(highlight=False, markup=False)
 
 
 class Exit(IntEnum):
@@ -52,7 +52,7 @@ def main() -> None:
     try:
         app()
     except (ValueError, TypeError, OSError) as error:
-        say.print(f"[red]error:[/red] {error}", soft_wrap=True)
+        say.print(f"error: {error}", soft_wrap=True)
         raise SystemExit(Exit.BAD_INPUT) from None
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from orthodrome import _boundary, solving
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
+from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
 
@@ -56,7 +57,9 @@ def distance_matrix(
     shape = (len(x), len(y))
     length, status, error = np.zeros(shape), np.zeros(shape, dtype=int), np.zeros(shape)
     certified = np.ones(shape, dtype=bool)
-    for i, j in _with_progress(_pairs(*shape, symmetric=others is None), progress):
+    pairs = len(x) * (len(x) - 1) // 2 if others is None else len(x) * len(y)
+    blocks = -(-pairs // solving.BLOCK)
+    for i, j in _with_progress(_pairs(*shape, symmetric=others is None), blocks, progress):
         for block, solution, verdict in solving.solve(metric, x[i], y[j], solver):
             at = (i[block], j[block])
             length[at], status[at] = verdict.length, solution.status
@@ -68,7 +71,7 @@ def distance_matrix(
             array += array.T
         certified &= certified.T
     _boundary.warn_unconverged(unsolved, "paths")
-    info = solving.Info(status == 0, certified, status, error)
+    info = solving.Info(status == Status.CONVERGED, certified, status, error)
     return (length, info) if return_info else length
 
 
@@ -89,12 +92,11 @@ def _pairs(n: int, m: int, symmetric: bool) -> Iterator[tuple[Array, Array]]:
         yield i, k - before[i] + (i + 1 if symmetric else 0)
 
 
-def _with_progress(blocks: Iterator[Any], show: bool) -> Iterator[Any]:
+def _with_progress(blocks: Iterator[Any], total: int, show: bool) -> Iterator[Any]:
     if not show:
         yield from blocks
         return
     from rich.console import Console
     from rich.progress import track
 
-    every = list(blocks)
-    yield from track(every, "distances", console=Console(file=sys.stderr))
+    yield from track(blocks, "distances", total=total, console=Console(file=sys.stderr))

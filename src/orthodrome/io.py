@@ -68,7 +68,7 @@ def _read_text(path: Path, delimiter: str, columns: list[str] | None) -> tuple[t
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream, delimiter=delimiter)
-            rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+            rows = [(reader.line_num, row) for row in reader if len(row) > 1 or "".join(row).strip()]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read as text in UTF-8 ({error}).") from None
     except OSError as error:
@@ -109,6 +109,7 @@ def _is_number(cell: str) -> bool:
 
 def _choose(names: list[str], columns: list[str] | None, path: Path) -> list[int]:
     """The numbers of the columns asked for, by name or by number; all of them if none were."""
+    columns = None if columns is None else [str(name).strip() for name in columns]
     for name in columns or ():
         if name not in names and not (name.isdigit() and int(name) < len(names)):
             raise ValueError(f"{path} has no column {name!r}; it has {', '.join(names)}.")

@@ -41,7 +41,10 @@ RESIDUAL_FACTOR = 10.0
 an end, several times larger."""
 
 ENDS_RTOL = 1e-9
-"""How far a curve's end may lie from the point asked for, relative to the coordinates: rounding, no more."""
+"""How far a curve's end may lie from the point asked for, relative to the way between them."""
+
+ROUNDING = 1e-14
+"""... and relative to the coordinates themselves."""
 
 BLOCK_NUMBERS = 2**22
 """Coordinates evaluated at once: bounds memory (32 MiB an array) whatever the number of curves."""
@@ -155,6 +158,6 @@ def quadrature(panels: int) -> tuple[Array, Array]:
 
 def _ends_meet(curve: Curve, start: Array, end: Array) -> Array:
     ends = curve.evaluate(np.array([0.0, 1.0]))
-    size = np.maximum(np.abs(start), np.abs(end)).max(axis=1) + np.abs(end - start).max(axis=1)
+    size, way = np.maximum(np.abs(start), np.abs(end)).max(axis=1), np.abs(end - start).max(axis=1)
     miss = np.maximum(np.abs(ends[:, 0] - start), np.abs(ends[:, 1] - end)).max(axis=1)
-    return miss <= ENDS_RTOL * size
+    return miss <= ENDS_RTOL * way + ROUNDING * size

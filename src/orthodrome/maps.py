@@ -1,5 +1,6 @@
 """Between the manifold and its tangent spaces: logarithm (points → velocity) and exponential map (velocity → point)."""
 
+import dataclasses
 from typing import Any
 
 import diffrax
@@ -97,7 +98,8 @@ def geodesic(metric: Metric, base: Any, velocity: Any) -> Path:
     a, v, shape = _require_velocity(metric, base, velocity)
     status, steps, (t, way, w) = _follow(_trace, metric, a, v, RTOL)
     # a curve's breaks are its own steps; behind the last one it repeats it
-    row, kept = np.arange(len(a))[:, None], np.minimum(np.arange(steps.max() + 1), steps[:, None])
+    most = max(1, steps.max(initial=0))
+    row, kept = np.arange(len(a))[:, None], np.minimum(np.arange(most + 1), steps[:, None])
     t, c, w = (
         np.concatenate([first[:, None], rest], axis=1)[row, kept]
         for first, rest in ((np.zeros(len(a)), t), (a, a[:, None] + way), (v, w))
@@ -109,6 +111,7 @@ def geodesic(metric: Metric, base: Any, velocity: Any) -> Path:
     t[:, 0] = 0.0
     curve = PiecewiseCurve(t, c, w, metric.acceleration(c, w))
     verdict = judge(metric, curve, a, curve.end)
+    verdict = dataclasses.replace(verdict, certified=verdict.certified & (status == Status.CONVERGED))
     path = Path(metric, curve, shape, verdict, status, steps, "geodesic()")
     _boundary.warn_unconverged(status, "geodesics")
     return path

@@ -152,10 +152,13 @@ class Path:
         this one if the mesh is fine enough, and it is judged anew.
         """
         mesh, noise = _boundary.as_count(mesh, "mesh", 2), _boundary.as_positive(noise, "noise")
-        process = uniform_process(mesh, kernel or SquaredExponential(), noise)
+        kernel = SquaredExponential() if kernel is None else kernel
+        _boundary.require_instance(kernel, Kernel, "kernel", "SquaredExponential() or Matern()")
+        process = uniform_process(mesh, kernel, noise)
         a, b = self.curve.start, self.curve.end
         curve = GPCurve(process, a, b, self.curve.evaluate(process.knots, 2))
-        return dataclasses.replace(self, curve=curve, verdict=judge(self._metric, curve, a, b))
+        verdict = judge(self._metric, curve, a, b)
+        return dataclasses.replace(self, curve=curve, verdict=verdict, solver=f"the posterior of {self.solver}")
 
     # --- many paths, files, people ---
 

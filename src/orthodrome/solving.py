@@ -19,6 +19,10 @@ BLOCK = 2048
 """Problems solved and judged together: enough to keep every core busy, few enough to stop between them."""
 
 
+BLOCK_NUMBERS = 2**16
+"""Coordinates of the ends solved and judged together, so that memory does not grow with the dimension either."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Info:
     """How each problem of a call ended: arrays of the call's shape. Returned with `return_info=True`."""
@@ -75,8 +79,9 @@ def solve(
     metric: Metric, start: Array, end: Array, solver: Solver, init: Curve | None = None
 ) -> Iterator[tuple[slice, Solution, Verdict]]:
     """Solve and judge P problems, (P, d) each; yields a block of them at a time."""
-    for first in range(0, max(len(start), 1), BLOCK):
-        block = slice(first, first + BLOCK)
+    size = max(1, min(BLOCK, BLOCK_NUMBERS // start.shape[1]))
+    for first in range(0, max(len(start), 1), size):
+        block = slice(first, first + size)
         a, b = start[block], end[block]
         begin = None if init is None else init.take(block)
         solution = solver.solve(metric, a, b, begin)

@@ -4,7 +4,7 @@ A new metric writes `dim` and `tensor_at`; everything else follows, and may be o
 """
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -29,6 +29,10 @@ class Metric(eqx.Module):
     @abc.abstractmethod
     def dim(self) -> int | None:
         """The number of coordinates, or None if the metric takes points of any dimension."""
+
+    concurrent: ClassVar[bool] = False
+    """Whether its compiled code may run in several threads at once. Batched LAPACK calls (Cholesky, eigenvalues) may
+    not: from about d = 16 on, two of them at the same time stop XLA for good."""
 
     @property
     def scale(self) -> Any:

@@ -1,6 +1,6 @@
 """The non-parametric metric of the paper (Sec. 4.1): short where the data are, long where they are not."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,8 @@ class LocalPCA(Metric):
     median distance to the seventh neighbour (`choose_sigma`), `rho` a tenth of the median local variance at the data
     (`choose_rho`).
     """
+
+    concurrent: ClassVar[bool] = True
 
     data: np.ndarray[Any, Any]
     sigma: np.ndarray[Any, Any]
@@ -128,7 +130,7 @@ def choose_sigma(data: np.ndarray[Any, Any]) -> float:
 def choose_rho(metric: LocalPCA) -> float:
     """A tenth of the median local variance at the data: small against the metric there, large enough to bound it."""
     sample = metric.data[:: max(1, len(metric.data) // 1000)]
-    local = batching.over_points(_variance, metric, sample)
+    local = batching.over_points(_variance, metric, sample).mean(axis=1)  # a constant column has none of its own
     typical, reach = float(np.median(local)), float(metric.sigma) ** 2
     return RIDGE * (typical if typical > ALONE * reach else reach)
 

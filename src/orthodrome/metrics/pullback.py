@@ -19,6 +19,9 @@ class Pullback(Metric):
     `mean` is a JAX function of one point `(d,)`, with an output of any shape (flattened). With `std`, the pair is a
     stochastic generator y = mean(x) + std(x) ∘ ε, and M = JμᵀJμ + JσᵀJσ is its expected metric (Sec. 4.2 of the paper;
     `std` is the standard deviation, not the variance). That is the pullback of the stacked map (mean, std).
+
+    Both should be pure functions. They are compiled once: weights that live in an object and change later are not seen,
+    unless the object is a JAX pytree (an equinox module, or `jax.tree_util.Partial` of a function and its weights).
     """
 
     mean: Callable[[Any], Any]

@@ -76,7 +76,9 @@ class Collocation(Solver):
                 found = solve_bvp(field, ends, t, guess, tol=self.tol, max_nodes=self.max_nodes)
             breaks, y, status, iterations = found.x, found.y, _STATUS[found.status], found.niter
         except (FloatingPointError, np.linalg.LinAlgError):
-            breaks, y, status, iterations = t, guess, Status.NON_FINITE, 0
-        acceleration = accelerations(y) if status != Status.NON_FINITE else np.zeros_like(y[:d])
+            # there is no curve: NaN between the ends, and no guess in its place
+            breaks, y, status, iterations = t, np.full_like(guess, np.nan), Status.NON_FINITE, 0
+            y[:d, 0], y[:d, -1] = start, end
+        acceleration = accelerations(y) if status != Status.NON_FINITE else np.full_like(y[:d], np.nan)
         pieces = tuple(array[None] for array in (breaks, y[:d].T, y[d:].T, acceleration.T))
         return pieces, status, iterations

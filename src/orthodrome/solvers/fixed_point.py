@@ -43,8 +43,8 @@ class FixedPoint(Solver):
     def __post_init__(self) -> None:
         _boundary.as_count(self.mesh, "mesh", 2)
         _boundary.require_instance(self.kernel, Kernel, "kernel", "SquaredExponential() or Matern()")
-        _boundary.as_positive(self.noise, "noise")
-        _boundary.as_positive(self.tol, "tol")
+        object.__setattr__(self, "noise", _boundary.as_positive(self.noise, "noise"))
+        object.__setattr__(self, "tol", _boundary.as_positive(self.tol, "tol"))
         _boundary.as_count(self.max_iter, "max_iter", 0)
         uniform_process(self.mesh, self.kernel, self.noise)  # refuses what cannot be factored, before any work
 
