@@ -109,7 +109,9 @@ def geodesic(metric: Metric, base: Any, velocity: Any) -> Path:
     w = w * reached[..., None]
     t = np.where(kept == steps[:, None], 1.0, t / np.where(reached > 0, reached, 1.0))
     t[:, 0] = 0.0
-    curve = PiecewiseCurve(t, c, w, metric.acceleration(c, w))
+    acceleration = metric.acceleration(c, w)
+    acceleration[steps == 0] = 0.0
+    curve = PiecewiseCurve(t, c, w, acceleration)
     verdict = judge(metric, curve, a, curve.end)
     verdict = dataclasses.replace(verdict, certified=verdict.certified & (status == Status.CONVERGED))
     path = Path(metric, curve, shape, verdict, status, steps, "geodesic()")
