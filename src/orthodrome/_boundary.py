@@ -91,9 +91,11 @@ def as_data(value: Any, name: str = "data") -> Array:
 def as_positive(value: Any, name: str) -> float:
     """A positive, finite number."""
     try:
-        number = float("text" if isinstance(value, str | bool) else value)
+        number = float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} should be a positive number; {value!r} arrived.") from None
+        number = None
+    if number is None or isinstance(value, str | bool):
+        raise TypeError(f"{name} should be a positive number; {value!r} arrived.")
     if not (np.isfinite(number) and number > 0):
         raise ValueError(f"{name} should be positive and finite; {number} arrived.")
     return number

@@ -26,7 +26,7 @@ FEW_POINTS = 16
 """Up to so many points go through the small shape: a query of one point should not pay for a tile."""
 
 POINT_TILE = 256
-"""Points a tile: points × data of one tile stay in a core's cache, 2–3 times faster than one large product."""
+"""Points a tile: points × data of one tile stay in a core's cache."""
 
 STEP_TILE = 64
 """Points a tile of an iteration: smaller, because a tile goes on until its slowest problem has finished."""

@@ -130,16 +130,12 @@ def initial_velocity(metric: Metric, curve: Curve) -> Array:
     """c'(0) of the geodesics that the P curves approximate: (P, d).
 
     A curve's own c'(0) is (b − a) − ∫ (1 − t) c'' dt. Of a geodesic, c'' = f(c, c'); putting f in its place takes the
-    error of c'' at the end, where an interpolant is worst, out of the answer: 5 to 50 times closer in our trials.
+    error of c'' at the end, where an interpolant is worst, out of the answer (benchmarks/closed_forms.py prints both).
     """
     t, w = quadrature(max(2 * PANELS, curve.pieces))
     c, v = curve.evaluate(t), curve.evaluate(t, 1)
-    f = batching.over_points(_field, metric, *(x.reshape(-1, c.shape[-1]) for x in (c, v))).reshape(c.shape)
+    f = metric.accelerations(c.reshape(-1, c.shape[-1]), v.reshape(-1, c.shape[-1])).reshape(c.shape)
     return curve.end - curve.start - np.einsum("t,ptd->pd", w * (1 - t), f)
-
-
-def _field(metric: Metric, c: Any, v: Any) -> Any:
-    return metric.acceleration_at(c, v)
 
 
 def _measure(metric: Metric, c: Any, v: Any, a: Any) -> tuple[Any, Any]:

@@ -21,7 +21,7 @@ RTOL = 1e-10
 """Relative tolerance of a step of the integrator."""
 
 ATOL = 1e-12
-"""Absolute tolerance of a step, relative to the size of the problem's own coordinates and velocity."""
+"""Absolute tolerance of a step, relative to the size of the initial velocity."""
 
 SMALLEST_STEP = 1e-9
 """A step this small means that the geodesic has run into a place where the metric is not finite or not definite."""
@@ -109,7 +109,7 @@ def geodesic(metric: Metric, base: Any, velocity: Any) -> Path:
     w = w * reached[..., None]
     t = np.where(kept == steps[:, None], 1.0, t / np.where(reached > 0, reached, 1.0))
     t[:, 0] = 0.0
-    acceleration = metric.acceleration(c, w)
+    acceleration = metric.accelerations(c.reshape(-1, c.shape[-1]), w.reshape(-1, c.shape[-1])).reshape(c.shape)
     acceleration[steps == 0] = 0.0
     curve = PiecewiseCurve(t, c, w, acceleration)
     verdict = judge(metric, curve, a, curve.end)

@@ -97,6 +97,10 @@ class Metric(eqx.Module):
         """f(x, v), the geodesic acceleration at each point with velocity v: (..., d) → (..., d)."""
         return self._map(_acceleration, points=points, v=v)
 
+    def accelerations(self, x: np.ndarray[Any, Any], v: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """`acceleration` for the library's own (P, d) arrays: no checks, NaN where there is no number."""
+        return batching.over_points(_acceleration, self, x, v)
+
     def require_points(self, value: Any, name: str) -> np.ndarray[Any, Any]:
         """Points `(..., d)` this metric can be evaluated at, or an error that says why not."""
         return _boundary.as_points(value, name, self.dim)

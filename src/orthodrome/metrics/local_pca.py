@@ -14,8 +14,8 @@ from orthodrome.metrics.base import Metric
 NEIGHBOURS = 7
 """The default σ reaches the seventh neighbour of a typical point.
 
-With Gaussian weights that counts some 14 points in two dimensions, enough for a local variance; on the data sets of the
-paper ten would blur the gaps between their arms, and five would make one path in twenty too hard for ten knots.
+With Gaussian weights that counts some 14 points in two dimensions, enough for a local variance and few enough to keep
+the gaps between the arms of the paper's data sets.
 """
 
 RIDGE = 0.1

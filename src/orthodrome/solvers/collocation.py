@@ -57,7 +57,7 @@ class Collocation(Solver):
         d = len(start)
 
         def accelerations(y: Array) -> Array:
-            return metric.acceleration(y[:d].T, y[d:].T).T
+            return metric.accelerations(y[:d].T, y[d:].T).T
 
         def field(t: Array, y: Array) -> Array:
             if not np.all(np.isfinite(y)):
