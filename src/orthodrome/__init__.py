@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from orthodrome.maps import exp_map, geodesic, log_map
     from orthodrome.metrics import LocalPCA, Metric, MetricTensor, Pullback
     from orthodrome.path import Path, shortest_path
-    from orthodrome.solvers import Collocation, FixedPoint, Solver
+    from orthodrome.solvers import Auto, Collocation, Energy, FixedPoint, Graph, Solver
     from orthodrome.solving import Info
     from orthodrome.status import Status
 
@@ -31,6 +31,9 @@ _HOME = {
     "SquaredExponential": "curves",
     "Matern": "curves",
     "Solver": "solvers",
+    "Auto": "solvers",
+    "Graph": "solvers",
+    "Energy": "solvers",
     "FixedPoint": "solvers",
     "Collocation": "solvers",
     "shortest_path": "path",
@@ -48,9 +51,12 @@ _HOME = {
 """Where each public name lives; None for a module of its own."""
 
 __all__ = [
+    "Auto",
     "Collocation",
     "ConvergenceWarning",
+    "Energy",
     "FixedPoint",
+    "Graph",
     "Info",
     "LocalPCA",
     "Matern",

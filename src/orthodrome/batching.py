@@ -31,6 +31,9 @@ POINT_TILE = 256
 STEP_TILE = 64
 """Points a tile of an iteration: smaller, because a tile goes on until its slowest problem has finished."""
 
+FEW_LANES = 2
+"""Up to so many problems a tile, a single problem goes through it as well: a shape of its own would not pay."""
+
 TILES = 16
 """Tiles a call, at most: long enough to hide the cost of the call, short enough to bound memory."""
 
@@ -42,7 +45,8 @@ Function = Callable[..., Any]
 
 def over_points(function: Function, metric: Any, *arrays: Array, tile: int = POINT_TILE) -> Any:
     """`function(metric, *rows)` for all rows of the arrays, (M, ...) each: NumPy in, NumPy out (a pytree of arrays)."""
-    tile, tiles = (min(FEW_POINTS, tile), 1) if len(arrays[0]) <= min(FEW_POINTS, tile) else (tile, TILES)
+    few = len(arrays[0]) <= FEW_POINTS < tile
+    tile, tiles = (FEW_POINTS, 1) if few else (tile, TILES)
     capacity = tile * tiles
     starts = range(0, len(arrays[0]), capacity)
 
@@ -120,7 +124,8 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
     new ones take their places. Returns the final states.
     """
     total = len(states.status)
-    tile, tiles = (1, 1) if total == 1 else (max(2, STEP_TILE // points_per_step), TILES)
+    tile = max(1, STEP_TILE // points_per_step)
+    tile, tiles = (1, 1) if total == 1 and tile > FEW_LANES else (tile, TILES)
     lanes = tile * tiles
     final = jax.tree.map(np.array, states)
     queue = iter(range(total))  # shared by the threads: each takes the next problems from it

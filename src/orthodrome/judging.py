@@ -7,12 +7,13 @@ them, the speed, an estimate of the error of the length, and a certificate (docs
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
+from jax import vmap
 
-from orthodrome import batching
+from orthodrome import batching, elements, elimination
 from orthodrome.curves import Curve
 from orthodrome.metrics import Metric
 
@@ -24,21 +25,43 @@ RTOL = 1e-4
 GAUSS_POINTS = 4
 """Gauss–Legendre points a panel: exact for degree 7, and not one of them on a knot of a uniform mesh."""
 
+
+def _gauss_rule() -> tuple[Array, Array, Array]:
+    x, w = np.polynomial.legendre.leggauss(GAUSS_POINTS)
+    x, powers = (x + 1) / 2, np.arange(GAUSS_POINTS)
+    return x, w / 2, x[:, None] ** (powers + 1) / (powers + 1) @ np.linalg.inv(x[:, None] ** powers)
+
+
 PANELS = 8
 """Panels of the first quadrature at least; it has half as many as the curve has pieces, the next one twice that."""
 
-MOST_PANELS = 512
-"""No quadrature has more panels (2048 points), except the second of a curve with more pieces."""
+CLOSE_LOOKS = 3
+"""How many meshes, each twice as fine, may be tried until the second variation is positive on one: a coarse one can
+miss that it is."""
+
+MOST_PANELS = 1024
+"""No quadrature has more panels, except the second of a curve with more pieces."""
 
 PANEL_REACH = 2.0
 """A panel, with its four points, may be as long as so many of the metric's `scale`; longer ones may miss something."""
 
-QUADRATURE_RTOL = 1e-7
-"""Two successive quadratures this close are believed; the finer one is then right to about 1e-9 on a smooth curve."""
+QUADRATURE_RTOL = 1e-3
+"""Two successive lengths that differ by less than this fraction of the tolerance are believed."""
+
+QUADRATURE_GAIN = 16.0
+"""The finer of two quadratures is at least so much closer than their difference: 256 times on a smooth curve."""
+
+CAUTION = 2.0
+"""The estimate of the error is multiplied by this: it is right to first order, and the rest should lie below it."""
 
 RESIDUAL_FACTOR = 10.0
 """The residual's maximum may be so many √rtol. Its mean square enters `error`; an interpolant's maximum is a spike near
 an end, several times larger."""
+
+GAUSS, GAUSS_WEIGHTS, GAUSS_INTEGRALS = _gauss_rule()
+"""The rule on [0, 1]: points, weights, and the integrals from 0 to each point of the polynomials through them."""
+
+ENDS = np.array([0.0, 1.0])
 
 ENDS_RTOL = 1e-9
 """How far a curve's end may lie from the point asked for, relative to the way between them."""
@@ -62,6 +85,8 @@ class Verdict:
     """max over t of |speed / length − 1|."""
     error: Array
     """Estimated relative error of the length; infinite where the curve is too long to be looked at closely enough."""
+    minimising: Array
+    """Whether the second variation is positive: no curve nearby is shorter than the geodesic."""
     certified: Array
 
     def take(self, index: Any) -> "Verdict":
@@ -79,32 +104,37 @@ class Verdict:
 def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = RTOL) -> Verdict:
     """Judge P curves that should be geodesics from `start` to `end`, (P, d) each."""
     P, d = start.shape
-    length, energy, square, change = (np.full(P, np.nan) for _ in range(4))
+    length, energy, change, gap = (np.full(P, np.nan) for _ in range(4))
     worst, slowest, fastest, fine_enough = np.zeros(P), np.full(P, np.inf), np.zeros(P), np.zeros(P, dtype=bool)
-    pending, panels = np.arange(P), max(PANELS, -(-curve.pieces // 2))
+    minimising = np.zeros(P, dtype=bool)
+    pending, panels = np.arange(P), max(PANELS, power_of_two(curve.pieces) // 2)
     for level in itertools.count():
-        t, w = quadrature(panels * 2**level)
-        for some in np.array_split(pending, max(1, -(-pending.size * len(t) * d // BLOCK_NUMBERS))):
-            speed, residual, pace = measure(metric, curve.take(some), t)
-            fine_enough[some] = pace.max(axis=1) <= PANEL_REACH * metric.scale * panels * 2**level
-            new = speed @ w
-            change[some] = np.abs(new - length[some])
-            length[some], energy[some], square[some] = new, 0.5 * speed**2 @ w, residual**2 @ w
-            worst[some] = np.maximum(worst[some], residual.max(axis=1))
-            slowest[some] = np.minimum(slowest[some], speed.min(axis=1))
-            fastest[some] = np.maximum(fastest[some], speed.max(axis=1))
+        numbers = pending.size * panels * (GAUSS_POINTS + 1) * d
+        for some in np.array_split(pending, max(1, -(-numbers // BLOCK_NUMBERS))):
+            closely = 0 < level <= CLOSE_LOOKS and not minimising[some].all()
+            seen = _look(metric, curve.take(some), panels, closely)
+            fine_enough[some] = seen.pace <= PANEL_REACH * metric.scale * panels
+            change[some] = np.abs(seen.length - length[some])
+            length[some], energy[some] = seen.length, seen.energy
+            worst[some] = np.maximum(worst[some], seen.residual)
+            slowest[some] = np.minimum(slowest[some], seen.slowest)
+            fastest[some] = np.maximum(fastest[some], seen.fastest)
+            if closely:
+                gap[some], minimising[some] = seen.gap, seen.minimising
+        panels *= 2
         if level:  # a non-finite length will not improve; NaN compares as settled
-            unsettled = (change > QUADRATURE_RTOL * length) | (np.isfinite(length) & ~fine_enough)
+            unsettled = (change > QUADRATURE_RTOL * rtol * length) | (np.isfinite(length) & ~fine_enough)
+            unsettled |= np.isfinite(gap) & ~minimising & (level < CLOSE_LOOKS)
             pending = pending[unsettled[pending]]
-            if not pending.size or panels * 2 ** (level + 1) > MOST_PANELS:
+            if not pending.size or panels > MOST_PANELS:
                 break
     still = (length == 0) & (worst == 0)
     scale = np.where(still, 1.0, length)
     residual = worst / scale
     variation = np.where(still, 0.0, np.maximum(fastest / scale - 1, 1 - slowest / scale))
-    # The energy of a curve exceeds that of the geodesic near it by about ½ ‖residual‖² / λ, with λ the smallest
-    # eigenvalue of the second variation: π² in flat space. λ ≥ 1 is taken for granted here.
-    error = np.where(fine_enough, change / scale + 0.5 * square / scale**2, np.inf)
+    # length² = 2·energy: the relative error of the length is half that of the energy
+    error = change / QUADRATURE_GAIN / scale + CAUTION * gap / scale**2 + np.where(still, 0.0, ROUNDING)
+    error = np.where(fine_enough & (minimising | still), error, np.inf)
     uneven = np.where(still, 0.0, np.abs(np.sqrt(2 * energy) / scale - 1))
     certified = (
         np.isfinite(length)
@@ -112,17 +142,85 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
         & (variation <= np.sqrt(rtol))
         & (residual <= RESIDUAL_FACTOR * np.sqrt(rtol))
         & (uneven <= rtol)
+        & (minimising | still)
         & (error <= rtol)
     )
-    return Verdict(length, energy, residual, variation, error, certified)
+    return Verdict(length, energy, residual, variation, error, minimising | still, certified)
 
 
-def measure(metric: Metric, curve: Curve, t: Array) -> tuple[Array, Array, Array]:
-    """Speed ‖c'‖_M, residual ‖c'' − f(c, c')‖_M and pace ‖c'‖ in coordinates of P curves at times (T,): (P, T) each."""
-    c, v, a = (curve.evaluate(t, order) for order in range(3))
-    d = c.shape[-1]
-    speed, residual = batching.over_points(_measure, metric, c.reshape(-1, d), v.reshape(-1, d), a.reshape(-1, d))
-    return speed.reshape(c.shape[:-1]), residual.reshape(c.shape[:-1]), np.linalg.norm(v, axis=-1)
+class _Seen(NamedTuple):
+    """What one look at some curves shows, (P,) each."""
+
+    length: Array
+    energy: Array
+    residual: Array
+    """The largest ‖c'' − f(c, c')‖_M."""
+    slowest: Array
+    fastest: Array
+    pace: Array
+    """The largest way in coordinates between two times, per time."""
+    gap: Array
+    """How far the energy lies above that of the geodesic nearby; only if looked at closely."""
+    minimising: Array
+    """Whether the second variation is positive; only if looked at closely."""
+
+
+def _look(metric: Metric, curve: Curve, panels: int, closely: bool) -> _Seen:
+    """Evaluate the curves at the Gauss points of their panels and at both ends."""
+    P = len(curve)
+    times, widths = gauss_times(curve, panels)
+    times = np.concatenate([times, times.mean(axis=-1, keepdims=True)], axis=-1)  # and the midpoints
+    times, widths = times.reshape(*times.shape[:-2], -1), np.broadcast_to(widths, (P, panels))
+    c, v, a = (curve.evaluate(times, order).reshape(P, panels, GAUSS_POINTS + 1, -1) for order in range(3))
+    # the way a panel takes decides whether something could be missed between its points
+    pace = np.linalg.norm(v, axis=-1).max(axis=(1, 2))
+    arrays = (c, v, a, widths)
+    if closely:
+        tile = max(1, batching.POINT_TILE // (panels * GAUSS_POINTS))
+        speed, residual, gap, smallest_pivot = batching.over_points(_examine, metric, *arrays, tile=tile)
+        minimising = smallest_pivot > 0
+    else:
+        flat = (x[:, :, :-1].reshape(-1, c.shape[-1]) for x in (c, v, a))
+        speed, residual = (x.reshape(P, panels, -1) for x in batching.over_points(_measure, metric, *flat))
+        gap, minimising = np.full(P, np.nan), np.zeros(P, dtype=bool)
+    ends = (curve.evaluate(ENDS, order) for order in range(3))
+    flat = (x.reshape(-1, c.shape[-1]) for x in ends)
+    end_speed, end_residual = (x.reshape(P, 2) for x in batching.over_points(_measure, metric, *flat))
+    weights = widths[..., None] * GAUSS_WEIGHTS
+    all_speeds = np.concatenate([speed.reshape(P, -1), end_speed], axis=1)
+    return _Seen(
+        length=np.sum(weights * speed, axis=(1, 2)),
+        energy=0.5 * np.sum(weights * speed**2, axis=(1, 2)),
+        residual=np.maximum(residual.max(axis=(1, 2)), end_residual.max(axis=1)),
+        slowest=all_speeds.min(axis=1),
+        fastest=all_speeds.max(axis=1),
+        pace=pace,
+        gap=gap,
+        minimising=minimising,
+    )
+
+
+def _examine(metric: Metric, c: Any, v: Any, a: Any, widths: Any) -> tuple[Any, Any, Any, Any]:
+    """Speeds and residuals of one curve at its Gauss points; the energy it could still lose; the smallest pivot.
+
+    c, v, a: (panels, 4 + 1, d), the midpoint last. Near a geodesic the curve could lose ½ ⟨r, H⁻¹ r⟩, with r the
+    residual and H the second variation. That is a sum of two parts (docs/derivations/certificate.md): what hat functions
+    on the panels can see, with the full H, and what happens inside each panel, where H is as good as flat.
+    """
+    at_points = lambda function, *arrays: vmap(vmap(function))(*arrays)
+    hessian = elements.second_variation(vmap(metric.jet_at)(c[:, -1], v[:, -1]), widths)
+    c, v, a = c[:, :-1], v[:, :-1], a[:, :-1]
+    r = a - at_points(metric.acceleration_at, c, v)
+    norm = lambda u: at_points(metric.inner_at, c, u, u) ** 0.5
+    weights = widths[:, None] * GAUSS_WEIGHTS
+    force = weights[..., None] * at_points(metric.lower_at, c, r)
+    load = jnp.concatenate([jnp.einsum("g,kgd->kd", hat, force) for hat in (1 - GAUSS, GAUSS)], axis=1)
+    _, shift, smallest_pivot = elimination.solve(hessian, load, c.shape[-1])
+    between = 0.5 * elements.inner(load, shift)
+    slip = widths[:, None, None] * jnp.einsum("gj,kjd->kgd", GAUSS_INTEGRALS, r)
+    slip = slip - jnp.einsum("g,kgd->kd", GAUSS_WEIGHTS, slip)[:, None]
+    within = 0.5 * jnp.sum(weights * norm(slip) ** 2)
+    return norm(v), norm(r), between + within, smallest_pivot
 
 
 @np.errstate(all="ignore")
@@ -132,10 +230,12 @@ def initial_velocity(metric: Metric, curve: Curve) -> Array:
     A curve's own c'(0) is (b − a) − ∫ (1 − t) c'' dt. Of a geodesic, c'' = f(c, c'); putting f in its place takes the
     error of c'' at the end, where an interpolant is worst, out of the answer (benchmarks/closed_forms.py prints both).
     """
-    t, w = quadrature(max(2 * PANELS, curve.pieces))
+    times, widths = gauss_times(curve, max(2 * PANELS, power_of_two(curve.pieces)))
+    t = times.reshape(*times.shape[:-2], -1)
+    w = (widths[..., None] * GAUSS_WEIGHTS).reshape(t.shape)
     c, v = curve.evaluate(t), curve.evaluate(t, 1)
     f = metric.accelerations(c.reshape(-1, c.shape[-1]), v.reshape(-1, c.shape[-1])).reshape(c.shape)
-    return curve.end - curve.start - np.einsum("t,ptd->pd", w * (1 - t), f)
+    return curve.end - curve.start - np.einsum("...t,...td->...d", w * (1 - t), f)
 
 
 def _measure(metric: Metric, c: Any, v: Any, a: Any) -> tuple[Any, Any]:
@@ -143,17 +243,20 @@ def _measure(metric: Metric, c: Any, v: Any, a: Any) -> tuple[Any, Any]:
     return metric.inner_at(c, v, v) ** 0.5, metric.inner_at(c, r, r) ** 0.5
 
 
-@lru_cache(maxsize=64)
-def quadrature(panels: int) -> tuple[Array, Array]:
-    """Times and weights of the composite Gauss rule on [0, 1], with both ends added at weight 0 to be looked at too."""
-    x, w = np.polynomial.legendre.leggauss(GAUSS_POINTS)
-    t = (np.arange(panels)[:, None] + 0.5 * (x + 1)) / panels
-    weights = np.tile(0.5 * w / panels, panels)
-    return np.concatenate([[0.0], t.ravel(), [1.0]]), np.concatenate([[0.0], weights, [0.0]])
+def gauss_times(curve: Curve, panels: int) -> tuple[Array, Array]:
+    """The Gauss points of so many panels on the curves' own meshes, (..., panels, 4), and the panels' widths."""
+    breaks = curve.mesh(panels)
+    widths = np.diff(breaks)
+    return breaks[..., :-1, None] + widths[..., None] * GAUSS, widths
+
+
+def power_of_two(count: int) -> int:
+    """The smallest power of two that is not below the count: meshes come in these sizes only."""
+    return 1 << max(0, count - 1).bit_length()
 
 
 def _ends_meet(curve: Curve, start: Array, end: Array) -> Array:
-    ends = curve.evaluate(np.array([0.0, 1.0]))
+    ends = curve.evaluate(ENDS)
     size, way = np.maximum(np.abs(start), np.abs(end)).max(axis=1), np.abs(end - start).max(axis=1)
     miss = np.maximum(np.abs(ends[:, 0] - start), np.abs(ends[:, 1] - end)).max(axis=1)
     return miss <= ENDS_RTOL * way + ROUNDING * size

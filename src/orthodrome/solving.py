@@ -10,7 +10,7 @@ from orthodrome import _boundary
 from orthodrome.curves import Curve
 from orthodrome.judging import Verdict, judge
 from orthodrome.metrics import Metric
-from orthodrome.solvers import FixedPoint, Solution, Solver
+from orthodrome.solvers import Auto, Solution, Solver
 from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
@@ -54,10 +54,10 @@ def require_metric(metric: Any) -> Metric:
 
 
 def require_solver(solver: Any) -> Solver:
-    """The solver asked for; `None` means `FixedPoint()`."""
+    """The solver asked for; `None` means `Auto()`."""
     if solver is None:
-        return FixedPoint()
-    _boundary.require_instance(solver, Solver, "solver", "None or a solver such as FixedPoint() or Collocation()")
+        return Auto()
+    _boundary.require_instance(solver, Solver, "solver", "None or a solver such as Auto() or FixedPoint()")
     return solver
 
 
@@ -85,4 +85,5 @@ def solve(
         a, b = start[block], end[block]
         begin = None if init is None else init.take(block)
         solution = solver.solve(metric, a, b, begin)
-        yield block, solution, judge(metric, solution.curve, a, b, solver.rtol)
+        verdict = solution.verdict or judge(metric, solution.curve, a, b, solver.rtol)
+        yield block, solution, verdict

@@ -12,6 +12,8 @@ class Status(enum.IntEnum):
     MAX_NODES = 3
     SINGULAR_JACOBIAN = 4
     MAX_STEPS = 5
+    UNRESOLVED = 6
+    SADDLE = 7
 
     @property
     def sentence(self) -> str:
@@ -26,6 +28,8 @@ _SENTENCES = {
     Status.MAX_NODES: "the collocation mesh reached max_nodes; raise max_nodes or try solver=FixedPoint()",
     Status.SINGULAR_JACOBIAN: "a singular Jacobian stopped the collocation; try FixedPoint() or init= a path nearby",
     Status.MAX_STEPS: "the integrator ran out of steps before t = 1; shorten the velocity",
+    Status.UNRESOLVED: "a locally minimising geodesic whose length is not resolved to rtol; raise max_elements or rtol",
+    Status.SADDLE: "a geodesic that is not minimising: nearby curves are shorter; try more starts or another init=",
 }
 
 RUNNING = -1

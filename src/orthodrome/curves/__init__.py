@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from orthodrome.curves.gp import GaussianProcess, GPCurve, uniform_process
+from orthodrome.curves.gp import GaussianProcess, GPCurve, straight_line, uniform_process
 from orthodrome.curves.kernels import Kernel, Matern, SquaredExponential
-from orthodrome.curves.piecewise import PiecewiseCurve, stack_ragged
+from orthodrome.curves.piecewise import PiecewiseCurve, resample, stack_ragged
 
 Curve = GPCurve | PiecewiseCurve
 
@@ -20,6 +20,8 @@ __all__ = [
     "PiecewiseCurve",
     "SquaredExponential",
     "concatenate_curves",
+    "resample",
+    "straight_line",
     "uniform_process",
 ]
 

@@ -101,6 +101,10 @@ class GPCurve:
         """Intervals between knots: how finely the curve can bend."""
         return len(self.process.knots) - 1
 
+    def mesh(self, panels: int) -> Array:
+        """Evenly spaced times (panels + 1,), the same for all curves."""
+        return np.linspace(0.0, 1.0, panels + 1)
+
     def evaluate(self, t: Array, order: int = 0) -> Array:
         """The curve's derivative of this order at the times (T,): (P, T, d)."""
         return straight_line(self.start, self.end, t, order) + self.process.weights(t, order) @ self.z

@@ -52,12 +52,21 @@ class PiecewiseCurve:
         """Pieces of the curve that has most."""
         return self.breaks.shape[1] - 1
 
+    def mesh(self, panels: int) -> Array:
+        """Times (P, panels + 1) that follow each curve's own breaks, several or a fraction of a piece to a panel."""
+        own = np.argmax(self.breaks >= 1.0, axis=1)[:, None]  # pieces of positive width
+        place = own * np.linspace(0.0, 1.0, panels + 1)
+        left = np.minimum(place.astype(int), own - 1)
+        row = np.arange(len(self))[:, None]
+        return self.breaks[row, left] + (place - left) * (self.breaks[row, left + 1] - self.breaks[row, left])
+
     def evaluate(self, t: Array, order: int = 0) -> Array:
-        """The curves' derivative of this order at the times (T,): (P, T, d)."""
+        """The curves' derivative of this order at the times (T,), or at times of their own (P, T): (P, T, d)."""
         P, K = self.breaks.shape
+        t = np.broadcast_to(t, (P, t.shape[-1]))
         # one sorted list for all curves: those of curve i moved to [2i, 2i + 1]
         offset = 2.0 * np.arange(P)[:, None]
-        place = np.searchsorted((self.breaks + offset).ravel(), (t + offset).ravel(), side="right").reshape(P, len(t))
+        place = np.searchsorted((self.breaks + offset).ravel(), (t + offset).ravel(), side="right").reshape(t.shape)
         last = np.argmax(self.breaks >= 1.0, axis=1)[:, None] - 1  # the last piece of positive width
         left = np.clip(place - 1 - K * np.arange(P)[:, None], 0, last)
         row = np.arange(P)[:, None]
@@ -70,12 +79,46 @@ class PiecewiseCurve:
             out += scale * (basis[2 * k] * values[row, left] + basis[2 * k + 1] * values[row, left + 1])
         return out / h**order + (self.position[row, left] if order == 0 else 0.0)
 
+    @staticmethod
+    def through(points: Array) -> "PiecewiseCurve":
+        """Curves through evenly timed points (P, K + 1, d); velocities and accelerations are their differences."""
+        P, count = points.shape[:2]
+        h = 1.0 / (count - 1)
+        acceleration = np.zeros_like(points)
+        acceleration[:, 1:-1] = np.diff(points, 2, axis=1) / h**2
+        breaks = np.broadcast_to(np.linspace(0.0, 1.0, count), (P, count))
+        return PiecewiseCurve(breaks, points, np.gradient(points, h, axis=1), acceleration)
+
+    def reversed(self, which: Array) -> "PiecewiseCurve":
+        """The same curves, those in the mask (P,) from their ends to their starts. All have the same number of breaks."""
+        turn = lambda array, back: np.where(which.reshape(-1, *[1] * (array.ndim - 1)), back[:, ::-1], array)
+        return PiecewiseCurve(
+            turn(self.breaks, 1.0 - self.breaks),
+            turn(self.position, self.position),
+            turn(self.velocity, -self.velocity),
+            turn(self.acceleration, self.acceleration),
+        )
+
     def take(self, index: Any) -> "PiecewiseCurve":
         """Some of the curves."""
         return PiecewiseCurve(*(getattr(self, field.name)[index] for field in dataclasses.fields(self)))
 
     def __len__(self) -> int:
         return len(self.breaks)
+
+
+def resample(values: Array, at: Array, count: int) -> Array:
+    """Polylines (P, S, d), known at increasing numbers (P, S), at `count` numbers evenly spaced between first and last."""
+    P, S = at.shape
+    span = at[:, -1:] - at[:, :1]
+    at = (at - at[:, :1]) / np.where(span > 0, span, 1.0)
+    offset = 2.0 * np.arange(P)[:, None]  # one sorted list for all of them
+    wanted = np.linspace(0.0, 1.0, count)
+    place = np.searchsorted((at + offset).ravel(), (wanted + offset).ravel()).reshape(P, count)
+    row, right = np.arange(P)[:, None], np.clip(place - S * np.arange(P)[:, None], 1, S - 1)
+    width = at[row, right] - at[row, right - 1]
+    u = np.clip((wanted - at[row, right - 1]) / np.where(width > 0, width, 1.0), 0.0, 1.0)[..., None]
+    return (1 - u) * values[row, right - 1] + u * values[row, right]
 
 
 def stack_ragged(pieces: Sequence[tuple[Array, ...]]) -> PiecewiseCurve:

@@ -4,7 +4,7 @@ A new metric writes `dim` and `tensor_at`; everything else follows, and may be o
 """
 
 import abc
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,6 +16,18 @@ from orthodrome import _boundary, batching
 
 SYMMETRY_TOLERANCE = 1e-10
 """A tensor whose two halves differ by more than this, relative to its largest entry, is a mistake and not rounding."""
+
+
+class Jet(NamedTuple):
+    """L(x, v) = ½ vᵀ M(x) v at one point with its derivatives, all that a Newton step on the energy needs."""
+
+    value: Float[Array, ""]
+    x: Float[Array, " d"]
+    v: Float[Array, " d"]
+    xx: Float[Array, "d d"]
+    xv: Float[Array, "d d"]
+    """∂²L / ∂xᵢ∂vⱼ"""
+    vv: Float[Array, "d d"]
 
 
 class Metric(eqx.Module):
@@ -58,6 +70,22 @@ class Metric(eqx.Module):
         M, dM = jax.jvp(self.tensor_at, (x,), (v,))
         push = jax.grad(lambda y: 0.5 * self.inner_at(y, v, v))(x)
         return solve_positive(M, push - dM @ v)
+
+    def lower_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
+        """M(x) v: the momentum that belongs to the velocity v."""
+        return self.tensor_at(x) @ v
+
+    def raise_at(self, x: Float[Array, " d"], p: Float[Array, " d"]) -> Float[Array, " d"]:
+        """M(x)⁻¹ p: the velocity that belongs to the momentum p."""
+        return solve_positive(self.tensor_at(x), p)
+
+    def jet_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Jet:
+        """½ vᵀ M(x) v with its first and second derivatives."""
+        energy = lambda y, u: 0.5 * self.inner_at(y, u, u)
+        slope = jax.grad(energy, argnums=(0, 1))
+        by_x, by_v = slope(x, v)
+        xx, vx = jax.jacfwd(slope)(x, v)
+        return Jet(energy(x, v), by_x, by_v, xx, vx.T, self.tensor_at(x))
 
     def log_volume_at(self, x: Float[Array, " d"]) -> Float[Array, ""]:
         """½ log det M(x): how much volume the metric gives to a unit of coordinate volume."""

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from scipy.spatial import cKDTree
 
 from orthodrome import _boundary, batching
-from orthodrome.metrics.base import Metric
+from orthodrome.metrics.base import Jet, Metric
 
 NEIGHBOURS = 7
 """The default σ reaches the seventh neighbour of a typical point.
@@ -23,6 +23,10 @@ RIDGE = 0.1
 
 ALONE = 1e-6
 """A local variance below this fraction of σ² is that of points without neighbours: the rule then takes σ² itself."""
+
+
+MOST_MOMENTS = 2**22
+"""Numbers in a table of the data's second moments, at most; beyond it, derivatives are taken one direction at a time."""
 
 
 class LocalPCA(Metric):
@@ -44,16 +48,12 @@ class LocalPCA(Metric):
     sigma: np.ndarray[Any, Any]
     rho: np.ndarray[Any, Any]
     center: np.ndarray[Any, Any]
-    features: np.ndarray[Any, Any]
-    """(n, 2D + 1): 1, the centred data and their squares. Every sum over the data is a product with this matrix."""
 
     def __init__(self, data: Any, sigma: float | None = None, rho: float | None = None) -> None:
         # NumPy float64, not jnp: outside the float64 scope jnp.asarray would round to float32. Arrays of no dimension
         # rather than floats: compiled code then serves every σ and ρ.
         self.data = _boundary.as_data(data)
         self.center = np.median(self.data, axis=0)  # not the mean: one far outlier would cost every point its digits
-        centred = self.data - self.center
-        self.features = np.concatenate([np.ones((len(centred), 1)), centred, centred**2], axis=1)
         self.sigma = np.asarray(choose_sigma(self.data) if sigma is None else _boundary.as_positive(sigma, "sigma"))
         self.rho = np.asarray(0.0 if rho is None else _boundary.as_positive(rho, "rho"))
         if rho is None:
@@ -69,6 +69,12 @@ class LocalPCA(Metric):
         """σ: the metric cannot change over less."""
         return self.sigma
 
+    @property
+    def features(self) -> Float[Array, "n F"]:
+        """(n, 2D + 1): 1, the centred data and their squares. Every sum over the data is a product with this matrix."""
+        centred = jnp.asarray(self.data) - self.center
+        return jnp.concatenate([jnp.ones((len(centred), 1)), centred, centred**2], axis=1)
+
     def variance_at(self, x: Float[Array, " D"]) -> Float[Array, " D"]:
         """Σₙ wₙ(x) (xₙ − x)² + ρ, the diagonal of M⁻¹.
 
@@ -83,11 +89,14 @@ class LocalPCA(Metric):
             )
         D = x.shape[0]
         x = x - self.center
-        squared_distance = self.features @ jnp.concatenate([jnp.dot(x, x)[None], -2 * x, jnp.ones(D)])
-        w = jnp.exp(-squared_distance / (2 * self.sigma**2))
-        moments = w @ self.features
+        moments = self._weights_at(x) @ self.features
         total, first, second = moments[0], moments[1 : D + 1], moments[D + 1 :]
         return jnp.maximum(second - 2 * x * first + x**2 * total, 0.0) + self.rho
+
+    def _weights_at(self, x: Float[Array, " D"]) -> Float[Array, " n"]:
+        """wₙ at the point x, centred as the data are."""
+        squared_distance = self.features @ jnp.concatenate([jnp.dot(x, x)[None], -2 * x, jnp.ones_like(x)])
+        return jnp.exp(-squared_distance / (2 * self.sigma**2))
 
     def tensor_at(self, x: Float[Array, " D"]) -> Float[Array, "D D"]:
         return jnp.diag(1 / self.variance_at(x))
@@ -101,6 +110,50 @@ class LocalPCA(Metric):
         _, pull = jax.vjp(self.variance_at, x)
         (slope,) = pull((v / S) ** 2)
         return v * dS / S - 0.5 * S * slope
+
+    def lower_at(self, x: Float[Array, " D"], v: Float[Array, " D"]) -> Float[Array, " D"]:
+        return v / self.variance_at(x)
+
+    def raise_at(self, x: Float[Array, " D"], p: Float[Array, " D"]) -> Float[Array, " D"]:
+        return self.variance_at(x) * p
+
+    def jet_at(self, x: Float[Array, " D"], v: Float[Array, " D"]) -> Jet:
+        """Closed forms (docs/derivations/energy.md): two products with moments up to the third order of the data."""
+        n, D = self.data.shape
+        if n * D * D > MOST_MOMENTS:
+            return super().jet_at(x, v)
+        y = self.data - self.center
+        yy = y[:, :, None] * y[:, None, :]
+        pairs = jnp.concatenate([jnp.ones((n, 1)), y, yy.reshape(n, -1)], axis=1)
+        cubes = (y**2)[:, :, None] * y[:, None, :]
+        x = x - self.center
+        w = self._weights_at(x)
+
+        def moments(w: Any) -> tuple[Any, Any, Any]:  # Σ w, Σ w r, Σ w r rᵀ with r = y − x
+            m = w @ pairs
+            m0, m1, m2 = m[0], m[1 : D + 1], m[D + 1 :].reshape(D, D)
+            first = m1 - m0 * x
+            return m0, first, m2 - jnp.outer(x, m1) - jnp.outer(first, x)
+
+        total, first, second = moments(w)
+        # Σ w rᵢ² rⱼ = Σ w (yᵢ² − 2 xᵢ yᵢ + xᵢ²) rⱼ, and Σ w yᵢ² rⱼ = third − xⱼ Σ w yᵢ²
+        diagonal = jnp.diagonal(second)
+        squares = diagonal + 2 * x * first + x**2 * total
+        third = (w @ cubes.reshape(n, -1)).reshape(D, D) - jnp.outer(squares, x)
+        third = third - 2 * x[:, None] * (second + jnp.outer(x, first)) + jnp.outer(x**2, first)
+        S = jnp.maximum(diagonal, 0.0) + self.rho
+        slope = third / self.sigma**2 - 2 * jnp.diag(first)  # ∂Sᵢ/∂xⱼ
+        q = -0.5 * (v / S) ** 2
+        a = (y**2) @ q - y @ (2 * x * q) + jnp.sum(x**2 * q)
+        total_a, _, second_a = moments(w * a)
+        bend = (  # Σᵢ qᵢ ∂²Sᵢ
+            second_a / self.sigma**4
+            - 2 / self.sigma**2 * (q[:, None] + q[None, :]) * second
+            + jnp.diag(2 * q * total - total_a / self.sigma**2)
+        )
+        vx = -(v / S**2)[:, None] * slope
+        xx = bend + slope.T @ ((v**2 / S**3)[:, None] * slope)
+        return Jet(0.5 * jnp.sum(v**2 / S), slope.T @ q, v / S, xx, vx.T, jnp.diag(1 / S))
 
     def log_volume_at(self, x: Float[Array, " D"]) -> Float[Array, ""]:
         return -0.5 * jnp.sum(jnp.log(self.variance_at(x)))

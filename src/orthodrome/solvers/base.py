@@ -2,16 +2,26 @@
 
 import abc
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from orthodrome.curves import Curve
 from orthodrome.curves.kernels import brief_repr
-from orthodrome.judging import RTOL
+from orthodrome.judging import RTOL, Verdict
 from orthodrome.metrics import Metric
 
 Array = np.ndarray[Any, Any]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Others:
+    """Q more curves for some of P problems."""
+
+    curve: Curve
+    verdict: Verdict
+    problem: Array
+    """(Q,): to which problem each belongs."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -23,12 +33,16 @@ class Solution:
     """(P,) `Status` numbers."""
     iterations: Array
     """(P,) steps taken."""
+    verdict: Verdict | None = None
+    """What the judge said, if the solver has asked it already."""
+    others: Others | None = None
+    """Further geodesics between the same ends, if the solver was asked for them."""
 
 
 class Solver(abc.ABC):
     """A way to find geodesics between two points. To add one, write `solve`."""
 
-    rtol: ClassVar[float] = RTOL
+    rtol: float = RTOL
     """The relative error of length for which its paths are certified."""
 
     def __repr__(self) -> str:
