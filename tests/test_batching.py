@@ -33,12 +33,25 @@ def test_equal_shapes_do_not_recompile_nor_do_other_numbers_of_problems_nor_anot
         od.exp_map(metric, data[0], path.velocity(0.0))
         metric.log_volume(data[:n])
 
-    use(metric, solver, 30)
+    use(metric, solver, 199)
     with count_compilations() as compiled:
         for n in (30, 18, 65, 199):
             use(metric, solver, n)
         use(od.LocalPCA(data, sigma=0.2, rho=0.03), solver, 30)
         use(metric, od.FixedPoint(tol=0.05, max_iter=500, noise=1e-6), 30)
+    assert compiled == []
+    with count_compilations() as compiled:
+        use(metric, od.FixedPoint(mesh=11), 30)
+    assert compiled  # the counter counts
+
+
+def test_the_default_solver_does_not_recompile_either(semicircle, count_compilations):
+    data, _, metric = semicircle
+    od.distance(metric, data[0], data[1:])
+    with count_compilations() as compiled:
+        for n in (1, 2, 30, 199):
+            od.distance(metric, data[0], data[1 : n + 1], od.Auto(rtol=3e-4))
+        od.distance(od.LocalPCA(data, sigma=0.16, rho=0.011), data[0], data[1:9])
     assert compiled == []
 
 
@@ -81,7 +94,7 @@ metric.acceleration(x, x)
 threads = [threading.Thread(target=lambda: metric.acceleration(x[:4096], x[:4096])) for _ in range(2)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-path = od.shortest_path(metric, x[:300], x[300:600])
+path = od.shortest_path(metric, x[:300], x[300:600], od.FixedPoint())
 print(path.converged.all())
 """
 

@@ -54,7 +54,7 @@ BAD = {
     "half a dimension": (lambda: od.MetricTensor(lambda x: x, 1.5), TypeError, "dim should be a whole number"),
     "no metric": (lambda: od.shortest_path(DATA, POINT, POINT), TypeError, "metric should be a metric such as LocalPCA"),
     "a metric class": (lambda: od.distance(od.LocalPCA, POINT, POINT), TypeError, "the class LocalPCA arrived"),
-    "an unknown solver": (lambda: od.shortest_path(METRIC, POINT, POINT, solver="newton"), TypeError, r"solver should be None or a solver such as FixedPoint\(\).*'newton' arrived"),
+    "an unknown solver": (lambda: od.shortest_path(METRIC, POINT, POINT, solver="newton"), TypeError, r"solver should be None or a solver such as Auto\(\).*'newton' arrived"),
     "a solver class": (lambda: od.distance(METRIC, POINT, POINT, solver=od.FixedPoint), TypeError, "the class FixedPoint arrived"),
     "a mesh below 2": (lambda: od.FixedPoint(mesh=1), ValueError, "mesh should be at least 2; 1 arrived"),
     "a mesh of floats": (lambda: od.Collocation(mesh=10.0), TypeError, "mesh should be a whole number"),

@@ -76,10 +76,12 @@ def test_a_path_is_found_written_and_drawn(tmp_path, data):
 
 def test_a_finer_mesh_and_tolerance_certify_a_path(data, invoke, capsys):
     arguments = ("path", "points.csv", "--from", 8, "--to", 12, "--sigma", 0.5, "--rho", 0.1)
-    _, out, err = invoke(*arguments, capsys=capsys)
-    assert "certified   no" in out and "--mesh 50 --tol 1e-6" in err
-    code, out, err = invoke(*arguments, "--mesh", 50, "--tol", 1e-6, capsys=capsys)
-    assert code == 0 and "certified   yes" in out and "--mesh 50" not in err
+    _, out, _ = invoke(*arguments, "--mesh", 10, capsys=capsys)
+    assert "certified   no" in out and "between its knots" in out
+    code, out, _ = invoke(*arguments, "--mesh", 50, "--tol", 1e-6, capsys=capsys)
+    assert code == 0 and "certified   yes" in out
+    code, out, _ = invoke(*arguments, "--rtol", 1e-8, capsys=capsys)
+    assert code == 0 and "certified   yes" in out and "locally minimising" in out
 
 
 def test_distances_are_written(tmp_path, data, invoke, capsys):
@@ -95,9 +97,13 @@ def test_distances_are_written(tmp_path, data, invoke, capsys):
 
 def test_what_is_not_converged_has_its_own_exit_code(data, invoke, capsys, monkeypatch):
     monkeypatch.setattr(od, "FixedPoint", lambda mesh, tol: od.solvers.FixedPoint(mesh=mesh, tol=tol, max_iter=1))
-    code, out, _ = invoke("path", "points.csv", "--from", 0, "--to", 19, "--sigma", 0.15, "--rho", 0.01, capsys=capsys)
-    assert code == cli.Exit.NOT_CONVERGED and "converged   no: no fixed point in max_iter" in out
-    code, out, err = invoke("distances", "points.csv", "--out", "D.npy", "--sigma", 0.15, "--rho", 0.01, capsys=capsys)
+    code, out, _ = invoke(
+        "path", "points.csv", "--from", 0, "--to", 19, "--sigma", 0.15, "--rho", 0.01, "--mesh", 10, capsys=capsys
+    )
+    assert code == cli.Exit.NOT_CONVERGED and "converged   no" in out and "out of budget" in out
+    code, out, err = invoke(
+        "distances", "points.csv", "--out", "D.npy", "--sigma", 0.15, "--rho", 0.01, "--mesh", 10, capsys=capsys
+    )
     assert code == cli.Exit.NOT_CONVERGED and "upper bounds" in err
 
 

@@ -70,7 +70,9 @@ def test_the_error_falls_faster_than_any_power_for_se_and_algebraically_for_mate
 
 def test_reversing_the_ends_gives_the_same_path(semicircle):
     data, _, metric = semicircle
-    there, back = od.shortest_path(metric, data[:20], data[20:40]), od.shortest_path(metric, data[20:40], data[:20])
+    there, back = (
+        od.shortest_path(metric, a, b, od.FixedPoint()) for a, b in ((data[:20], data[20:40]), (data[20:40], data[:20]))
+    )
     np.testing.assert_allclose(there(T), back(1 - T), atol=1e-8)
     np.testing.assert_allclose(there.length, back.length, rtol=1e-8)
 
@@ -78,8 +80,8 @@ def test_reversing_the_ends_gives_the_same_path(semicircle):
 def test_a_solution_is_a_fixed_point_of_its_own_start(semicircle):
     data, _, metric = semicircle
     ends = (data[:10], data[10:20])
-    path = od.shortest_path(metric, *ends)
-    again = od.shortest_path(metric, *ends, init=path)
+    path = od.shortest_path(metric, *ends, od.FixedPoint())
+    again = od.shortest_path(metric, *ends, od.FixedPoint(), init=path)
     assert np.all(again.iterations == 0)
     np.testing.assert_allclose(again(T), path(T), atol=1e-8)  # the noise lets the mean miss z by about so much
 
@@ -106,25 +108,26 @@ def test_a_non_finite_metric_stops_one_problem_and_spoils_no_other():
     hole = od.MetricTensor(lambda x: jnp.eye(2) * jnp.where(x @ x < 0.25, jnp.nan, 1 + x[0] ** 2), 2)
     start, end = np.array([[-1.0, 0], [-1, 1], [-1, -1]]), np.array([[1.0, 0.1], [1, 1.5], [1, -1.2]])
     with pytest.warns(od.ConvergenceWarning, match="1 of 3 paths .*not finite"):
-        path = od.shortest_path(hole, start, end)
+        path = od.shortest_path(hole, start, end, od.FixedPoint())
     assert list(path.status) == [Status.NON_FINITE, Status.CONVERGED, Status.CONVERGED]
     assert not path.certified[0] and not path.converged[0] and np.isnan(path.length[0])
-    alone = od.shortest_path(hole, start[1:], end[1:])
+    alone = od.shortest_path(hole, start[1:], end[1:], od.FixedPoint())
     np.testing.assert_allclose(path.length[1:], alone.length, rtol=1e-12)
 
 
 def test_an_indefinite_metric_on_the_way_is_not_a_number_that_looks_right():
     turned = od.MetricTensor(lambda x: jnp.diag(jnp.array([1.0, x @ x - 0.25])), 2)
     with pytest.warns(od.ConvergenceWarning, match="not finite and positive"):
-        path = od.shortest_path(turned, [-1.0, 0.01], [1.0, 0.02])
+        path = od.shortest_path(turned, [-1.0, 0.01], [1.0, 0.02], od.FixedPoint())
     assert path.status == od.Status.NON_FINITE and not path.certified
 
 
-def test_from_a_point_to_itself(semicircle):
+@pytest.mark.parametrize("solver", [od.FixedPoint(), od.Auto(), od.Energy(), od.Graph()], ids=repr)
+def test_from_a_point_to_itself(semicircle, solver):
     data, _, metric = semicircle
     elsewhere = od.shortest_path(metric, data[0], data[1])
     for init in (None, elsewhere):
-        path = od.shortest_path(metric, data[3], data[3], init=init)
+        path = od.shortest_path(metric, data[3], data[3], solver, init=init)
         assert (path.length, path.energy, path.residual, path.error) == (0, 0, 0, 0)
         assert path.certified and path.converged
         np.testing.assert_array_equal(path(T), np.tile(data[3], (len(T), 1)))

@@ -121,8 +121,9 @@ def test_at_the_papers_tolerance_converged_paths_are_not_certified(semicircle):
     """What users must see: the test at the knots hides what happens between them."""
     data, angle, metric = semicircle
     far = np.argsort(angle)[:60]
-    path = od.shortest_path(metric, data[np.argmax(angle)], data[far])
+    path = od.shortest_path(metric, data[np.argmax(angle)], data[far], od.FixedPoint())
     assert path.converged.all() and not path.certified.any()
+    assert np.all([["between its knots" in m] for m in path.message])
 
 
 @pytest.mark.filterwarnings("ignore::orthodrome.ConvergenceWarning")

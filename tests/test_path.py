@@ -14,7 +14,7 @@ T = np.linspace(0, 1, 11)
 @pytest.fixture(scope="module")
 def grid(semicircle):
     data, _, metric = semicircle
-    return od.shortest_path(metric, data[:3, None], data[3:7])
+    return od.shortest_path(metric, data[:3, None], data[3:7], od.FixedPoint())
 
 
 def test_shapes_follow_the_problems(grid):
@@ -65,7 +65,7 @@ def test_problems_do_not_depend_on_the_company(semicircle, grid):
     np.testing.assert_allclose(alone.length, grid.length[1, 2], rtol=1e-9)
 
 
-@pytest.mark.parametrize("solver", [od.FixedPoint(), od.Collocation()], ids=repr)
+@pytest.mark.parametrize("solver", [od.Auto(), od.Energy(), od.Graph(), od.FixedPoint(), od.Collocation()], ids=repr)
 def test_no_problems_give_no_paths(semicircle, solver):
     data, _, metric = semicircle
     path = od.shortest_path(metric, data[:0], data[0], solver)

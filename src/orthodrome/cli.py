@@ -42,9 +42,9 @@ Columns = Annotated[
 ]
 Sigma = Annotated[float | None, typer.Option(help="Reach of the metric's weights; chosen from the data if left out.")]
 Rho = Annotated[float | None, typer.Option(help="Floor of the local variance; chosen from the data if left out.")]
-Mesh = Annotated[int, typer.Option(help="Knots of the path, both ends included.")]
-Tol = Annotated[float, typer.Option(help="Largest squared error of the geodesic equation at a knot.")]
-FINER = "for paths that are certified, try --mesh 50 --tol 1e-6"
+Rtol = Annotated[float, typer.Option(help="Relative error of the lengths that is asked for.")]
+Mesh = Annotated[int | None, typer.Option(help="Use the paper's solver, FixedPoint, with so many knots.")]
+Tol = Annotated[float | None, typer.Option(help="Use FixedPoint, with this squared error at a knot.")]
 
 
 def main() -> None:
@@ -98,8 +98,9 @@ def path(
     columns: Columns = None,
     sigma: Sigma = None,
     rho: Rho = None,
-    mesh: Mesh = 10,
-    tol: Tol = 0.1,
+    rtol: Rtol = 1e-4,
+    mesh: Mesh = None,
+    tol: Tol = None,
     out_file: Annotated[
         Path | None, typer.Option("--out", help="Write the curve as csv: t and the coordinates.")
     ] = None,
@@ -117,17 +118,16 @@ def path(
     require_file(plot, "--plot", [".png", ".pdf", ".svg"])
     if plot and table.values.shape[1] != 2:
         raise ValueError(f"--plot draws two columns; {data} has {table.values.shape[1]}: choose two with --columns.")
-    metric, solver = od.LocalPCA(table.values, sigma, rho), od.FixedPoint(mesh=mesh, tol=tol)
+    metric, solver = od.LocalPCA(table.values, sigma, rho), choose_solver(rtol, mesh, tol)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", od.ConvergenceWarning)  # the lines below say it
         found = od.shortest_path(metric, start, end, solver)
     straight = np.linalg.norm(end - start)
     out.print(f"length      {found.length:.8g}")
     out.print(f"error       {found.error:.1e} (relative, estimated)")
-    out.print(f"converged   {'yes' if found.converged else 'no'}: {found.message}", soft_wrap=True)
+    out.print(f"converged   {'yes' if found.converged else 'no'}")
     out.print(f"certified   {'yes' if found.certified else 'no'} (residual between the knots {found.residual:.1e})")
-    if found.converged and not found.certified:
-        say.print(FINER)
+    out.print(f"in words    {found.message}", soft_wrap=True)
     say.print(f"{metric}; Euclidean distance {straight:.6g}", soft_wrap=True)
     if out_file:
         t = np.linspace(0, 1, points)
@@ -148,13 +148,14 @@ def distances(
     columns: Columns = None,
     sigma: Sigma = None,
     rho: Rho = None,
-    mesh: Mesh = 10,
-    tol: Tol = 0.1,
+    rtol: Rtol = 1e-4,
+    mesh: Mesh = None,
+    tol: Tol = None,
 ) -> None:
     """All distances between the points of a data set."""
     table = read(data, columns)
     require_file(out_file, "--out", [".npy", ".npz"])
-    metric, solver = od.LocalPCA(table.values, sigma, rho), od.FixedPoint(mesh=mesh, tol=tol)
+    metric, solver = od.LocalPCA(table.values, sigma, rho), choose_solver(rtol, mesh, tol)
     n = len(table.values)
     say.print(f"{metric}; {n * (n - 1) // 2} paths", soft_wrap=True)
     began = time.perf_counter()
@@ -172,7 +173,7 @@ def distances(
     out.print(f"certified   {certified}")
     out.print(f"written     {out_file}", soft_wrap=True)
     if certified < converged:
-        say.print(FINER)
+        say.print("without --mesh and --tol, the default solver certifies more of them")
     if converged < len(half[0]):
         codes, counts = np.unique(info.status[half], return_counts=True)
         for code, count in zip(codes, counts, strict=True):
@@ -194,6 +195,13 @@ def row(values: Any, index: int, name: str) -> Any:
     if not 0 <= index < len(values):
         raise ValueError(f"{name} should be a row from 0 to {len(values) - 1}; {index} arrived.")
     return values[index]
+
+
+def choose_solver(rtol: float, mesh: int | None, tol: float | None) -> od.Solver:
+    """`Auto`, or `FixedPoint` if one of its settings was given."""
+    if mesh is None and tol is None:
+        return od.Auto(rtol=rtol)
+    return od.FixedPoint(mesh=10 if mesh is None else mesh, tol=0.1 if tol is None else tol)
 
 
 def require_file(file: Path | None, option: str, suffixes: list[str]) -> None:

@@ -1,8 +1,8 @@
 """Curves by elements: piecewise polynomials whose energy, gradient and second variation are sums over elements.
 
 A curve has K elements of degree s, and each of them s Gauss points. With degree 1 that is a polyline with the midpoint
-rule. The curve of least energy is then the Gauss collocation solution of the geodesic equation, of order 2s at the nodes
-(docs/derivations/energy.md): one family, from a robust polyline to high order.
+rule. The curve of least energy is then the Gauss collocation solution of the geodesic equation, of order 2s at the ends
+of the elements (docs/derivations/energy.md): one family, from a robust polyline to high order.
 """
 
 from functools import lru_cache
@@ -67,14 +67,14 @@ class Sum(NamedTuple):
 def assemble(metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K"]) -> Sum:
     """The energy ½ ∫ c'ᵀ M c' of a curve given by its nodes, with its derivatives."""
     local = element_nodes(nodes, len(widths))
-    K, corners, d = local.shape
-    _, w, values, slopes = basis(corners - 1)
-    slopes = slopes / widths[:, None, None]  # (K, s, s + 1)
-    x = jnp.einsum("ga,kad->kgd", values, local)
-    v = jnp.einsum("kga,kad->kgd", slopes, local)
-    jet = vmap(vmap(metric.jet_at))(x, v)
-    weight = widths[:, None] * w
-    values = jnp.broadcast_to(values, slopes.shape)
+    K, corners, _ = local.shape
+    rule = basis(corners - 1)
+    weight = widths[:, None] * rule.weights
+    slopes = rule.slopes / widths[:, None, None]
+    values = jnp.broadcast_to(rule.values, slopes.shape)
+    left = local[:, -2:-1]  # relative to it, short elements far from the origin keep their digits
+    at_points = lambda f: jnp.einsum("kga,kad->kgd", f, local - left)
+    jet = vmap(vmap(metric.jet_at))(left + at_points(values), at_points(slopes))
     test = lambda f, load: jnp.einsum("kg,kga,kgi->kai", weight, f, load)
     gradient = test(values, jet.x) + test(slopes, jet.v)
     hessian, laplacian = _couple(weight, values, slopes, jet)

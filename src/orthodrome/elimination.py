@@ -1,8 +1,8 @@
 """Linear systems of a chain of elements, solved by cyclic reduction: all nodes at once, log₂ K times.
 
-Each element couples its own unknowns with those of its two end nodes, and neighbours share a node. The interior unknowns
-go first. Then every node gets rid of its neighbours, after that of the neighbours' neighbours, and so on. Written out
-rather than with LAPACK, which XLA runs one small matrix at a time and never in two threads (`Metric.concurrent`).
+Each element couples its own unknowns with those of its two end nodes, and neighbours share a node. The interior
+unknowns go first. Then every node gets rid of its neighbours, after that of the neighbours' neighbours, and so on.
+It is written out rather than left to LAPACK, which XLA runs one small matrix at a time and never in two threads.
 """
 
 from typing import Any

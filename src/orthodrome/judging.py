@@ -16,6 +16,7 @@ from jax import vmap
 from orthodrome import batching, elements, elimination
 from orthodrome.curves import Curve
 from orthodrome.metrics import Metric
+from orthodrome.status import Flaw
 
 Array = np.ndarray[Any, Any]
 
@@ -87,7 +88,13 @@ class Verdict:
     """Estimated relative error of the length; infinite where the curve is too long to be looked at closely enough."""
     minimising: Array
     """Whether the second variation is positive: no curve nearby is shorter than the geodesic."""
-    certified: Array
+    flaw: Array
+    """`Flaw` numbers: why it is not certified."""
+
+    @property
+    def certified(self) -> Array:
+        """Whether no flaw was found."""
+        return self.flaw == Flaw.NONE
 
     def take(self, index: Any) -> "Verdict":
         """Some of the verdicts."""
@@ -104,6 +111,9 @@ class Verdict:
 def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = RTOL) -> Verdict:
     """Judge P curves that should be geodesics from `start` to `end`, (P, d) each."""
     P, d = start.shape
+    if not P:
+        none = np.zeros(0)
+        return Verdict(none, none, none, none, none, np.zeros(0, dtype=bool), np.zeros(0, dtype=int))
     length, energy, change, gap = (np.full(P, np.nan) for _ in range(4))
     worst, slowest, fastest, fine_enough = np.zeros(P), np.full(P, np.inf), np.zeros(P), np.zeros(P, dtype=bool)
     minimising = np.zeros(P, dtype=bool)
@@ -136,16 +146,19 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
     error = change / QUADRATURE_GAIN / scale + CAUTION * gap / scale**2 + np.where(still, 0.0, ROUNDING)
     error = np.where(fine_enough & (minimising | still), error, np.inf)
     uneven = np.where(still, 0.0, np.abs(np.sqrt(2 * energy) / scale - 1))
-    certified = (
-        np.isfinite(length)
-        & _ends_meet(curve, start, end)
-        & (variation <= np.sqrt(rtol))
-        & (residual <= RESIDUAL_FACTOR * np.sqrt(rtol))
-        & (uneven <= rtol)
-        & (minimising | still)
-        & (error <= rtol)
+    flaw = np.select(
+        [
+            ~np.isfinite(length),
+            ~_ends_meet(curve, start, end),
+            ~(residual <= RESIDUAL_FACTOR * np.sqrt(rtol)),
+            ~((variation <= np.sqrt(rtol)) & (uneven <= rtol)),
+            ~(minimising | still),
+            ~(error <= rtol),
+        ],
+        [Flaw.NON_FINITE, Flaw.ENDS, Flaw.RESIDUAL, Flaw.SPEED, Flaw.NOT_MINIMISING, Flaw.ERROR],
+        Flaw.NONE,
     )
-    return Verdict(length, energy, residual, variation, error, minimising | still, certified)
+    return Verdict(length, energy, residual, variation, error, minimising | still, flaw)
 
 
 class _Seen(NamedTuple):
@@ -204,8 +217,8 @@ def _examine(metric: Metric, c: Any, v: Any, a: Any, widths: Any) -> tuple[Any, 
     """Speeds and residuals of one curve at its Gauss points; the energy it could still lose; the smallest pivot.
 
     c, v, a: (panels, 4 + 1, d), the midpoint last. Near a geodesic the curve could lose ½ ⟨r, H⁻¹ r⟩, with r the
-    residual and H the second variation. That is a sum of two parts (docs/derivations/certificate.md): what hat functions
-    on the panels can see, with the full H, and what happens inside each panel, where H is as good as flat.
+    residual and H the second variation. That is a sum of two parts (docs/derivations/certificate.md): what hat
+    functions on the panels can see, with the full H, and what happens inside each panel, where H is as good as flat.
     """
     at_points = lambda function, *arrays: vmap(vmap(function))(*arrays)
     hessian = elements.second_variation(vmap(metric.jet_at)(c[:, -1], v[:, -1]), widths)

@@ -13,7 +13,7 @@ from orthodrome.judging import initial_velocity, judge
 from orthodrome.metrics import Metric
 from orthodrome.path import Path
 from orthodrome.solvers import Solver
-from orthodrome.status import Status
+from orthodrome.status import Flaw, Status
 
 Array = np.ndarray[Any, Any]
 
@@ -113,8 +113,8 @@ def geodesic(metric: Metric, base: Any, velocity: Any) -> Path:
     acceleration[steps == 0] = 0.0
     curve = PiecewiseCurve(t, c, w, acceleration)
     verdict = judge(metric, curve, a, curve.end)
-    verdict = dataclasses.replace(verdict, certified=verdict.certified & (status == Status.CONVERGED))
-    path = Path(metric, curve, shape, verdict, status, steps, "geodesic()")
+    verdict = dataclasses.replace(verdict, flaw=np.where(status == Status.CONVERGED, verdict.flaw, Flaw.CUT_SHORT))
+    path = Path(metric, curve, shape, verdict, status, steps, np.ones(len(a), int), "geodesic()")
     _boundary.warn_unconverged(status, "geodesics")
     return path
 

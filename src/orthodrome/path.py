@@ -19,8 +19,8 @@ from orthodrome.curves import (
 )
 from orthodrome.judging import Verdict, judge
 from orthodrome.metrics import Metric
-from orthodrome.solvers import Solver
-from orthodrome.status import Status
+from orthodrome.solvers import Others, Solver
+from orthodrome.status import Flaw, Status
 
 Array = np.ndarray[Any, Any]
 
@@ -43,8 +43,11 @@ class Path:
     """(P,)"""
     solver_iterations: Array
     """(P,)"""
+    solver_starts: Array
+    """(P,): from how many starts each was sought."""
     solver: str
     """Which solver made it, for people."""
+    others: Others | None = None
 
     # --- what was found, and how sure it is ---
 
@@ -67,8 +70,9 @@ class Path:
     def certified(self) -> Any:
         """The library's judgement, the same for every solver, checked between the knots too.
 
-        Finite; ends exact; constant speed; small residual; length equal to √(2·energy); `error` below the tolerance.
-        It does not yet look at the second variation: a certified path is a geodesic, not always a minimising one.
+        Finite; ends exact; small residual; constant speed; second variation positive, so that no curve nearby is
+        shorter; `error` below the tolerance. It says "a locally minimising geodesic", and `message` of how many starts
+        it was the shortest: that there is no shorter path far away is more than anyone has checked.
         """
         return self._shaped(self.verdict.certified)
 
@@ -89,9 +93,34 @@ class Path:
 
     @property
     def message(self) -> Any:
-        """`status` in a sentence: a string, or an array of strings."""
-        sentences = np.array([Status(s).sentence for s in self.solver_status], dtype=object)
+        """What was found, in a sentence: a string, or an array of strings."""
+        rows = zip(self.solver_status, self.verdict.flaw, self.solver_starts, strict=True)
+        sentences = np.array([_sentence(*row) for row in rows], dtype=object)
         return self._shaped(sentences) if self.shape else sentences[0]
+
+    @property
+    def alternatives(self) -> Any:
+        """The locally minimising geodesics that were found between the same ends, as a `Path` of shape (k,), the
+        shortest first. For an array of paths, an array of such. Only of `Auto(alternatives=True)`; not kept in files.
+        """
+        if self.others is None:
+            raise ValueError("the alternatives were not kept: ask for them with solver=Auto(alternatives=True).")
+        found = np.empty(len(self.curve), dtype=object)
+        for i in range(len(self.curve)):
+            mine = self.others.take(np.array([i]))
+            found[i] = dataclasses.replace(
+                self,
+                curve=concatenate_curves([self.curve.take([i]), mine.curve]),
+                shape=(1 + len(mine.problem),),
+                verdict=Verdict.concatenate([self.verdict.take([i]), mine.verdict]),
+                solver_status=np.concatenate(
+                    [self.solver_status[[i]], np.where(mine.verdict.certified, Status.CONVERGED, Status.UNRESOLVED)]
+                ),
+                solver_iterations=np.repeat(self.solver_iterations[i], 1 + len(mine.problem)),
+                solver_starts=np.repeat(self.solver_starts[i], 1 + len(mine.problem)),
+                others=None,
+            )
+        return self._shaped(found) if self.shape else found[0]
 
     @property
     def iterations(self) -> Any:
@@ -174,6 +203,8 @@ class Path:
             verdict=self.verdict.take(flat),
             solver_status=self.solver_status[flat],
             solver_iterations=self.solver_iterations[flat],
+            solver_starts=self.solver_starts[flat],
+            others=None if self.others is None else self.others.take(flat),
         )
 
     def __len__(self) -> int:
@@ -210,8 +241,8 @@ class Path:
         if not self.shape:
             return (
                 f"Path from {_brief(self.curve.start[0])} to {_brief(self.curve.end[0])}, by {self.solver}\n"
-                f"  length {v.length[0]:.6g} (relative error about {v.error[0]:.1e})\n"
-                f"  {'certified' if certified else 'not certified'}, residual {v.residual[0]:.1e}; {self.message}"
+                f"  length {v.length[0]:.6g} (relative error below {v.error[0]:.0e}, residual {v.residual[0]:.0e})\n"
+                f"  {self.message}"
             )
         span = (
             f"{np.nanmin(v.length):.4g} to {np.nanmax(v.length):.4g}"
@@ -256,7 +287,7 @@ def shortest_path(metric: Metric, start: Any, end: Any, solver: Solver | None = 
     """The shortest path from `start` to `end`.
 
     `start` and `end` are points `(..., d)` whose leading axes broadcast: one call solves many problems together.
-    `solver=None` means `FixedPoint()`. `init` is another `Path` to begin from, of a shape that broadcasts.
+    `solver=None` means `Auto()`. `init` is another `Path` to begin from, of a shape that broadcasts.
 
     Problems that are not solved are warned about once (`ConvergenceWarning`), and `path.converged`, `path.status` and
     `path.message` say which and why.
@@ -264,7 +295,8 @@ def shortest_path(metric: Metric, start: Any, end: Any, solver: Solver | None = 
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     a, b, shape = solving.require_ends(metric, start, end, ("start", "end"))
     blocks = list(solving.solve(metric, a, b, solver, _require_init(init, shape, a.shape[-1])))
-    _, solutions, verdicts = zip(*blocks, strict=True)
+    slices, solutions, verdicts = zip(*blocks, strict=True)
+    others = [s.others for s in solutions if s.others is not None]
     path = Path(
         metric,
         concatenate_curves([s.curve for s in solutions]),
@@ -272,7 +304,9 @@ def shortest_path(metric: Metric, start: Any, end: Any, solver: Solver | None = 
         Verdict.concatenate(verdicts),
         np.concatenate([s.status for s in solutions]),
         np.concatenate([s.iterations for s in solutions]),
+        np.concatenate([np.ones(len(s.status), int) if s.starts is None else s.starts for s in solutions]),
         repr(solver),
+        Others.concatenate(others, [block.start for block in slices]) if others else None,
     )
     _boundary.warn_unconverged(path.solver_status, "paths")
     return path
@@ -289,6 +323,15 @@ def _require_init(init: Any, shape: tuple[int, ...], dim: int) -> Curve | None:
     except ValueError:
         raise ValueError(f"init has shape {init.shape}, which does not broadcast to the problems' {shape}.") from None
     return init.curve.take(index.ravel())
+
+
+def _sentence(status: int, flaw: int, starts: int) -> str:
+    """How one solve ended and what the judge says of it."""
+    shortest = f", the shortest of {starts} starts" if starts > 1 else ""
+    if status == Status.CONVERGED and flaw == Flaw.NONE:
+        return f"certified: {Flaw.NONE.sentence}{shortest}"
+    judgement = "certified" if flaw == Flaw.NONE else f"not certified: {Flaw(flaw).sentence}"
+    return f"{Status(status).sentence}; {judgement}"
 
 
 def _square_root(matrix: Array) -> Array:

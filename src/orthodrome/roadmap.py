@@ -111,7 +111,7 @@ def _join(nodes: Array, pairs: Array) -> Array:
         if count == 1:
             return pairs
         inside = part == np.argmin(np.bincount(part))
-        distance, nearest = cKDTree(nodes[~inside]).query(nodes[inside])
+        distance, nearest = map(np.asarray, cKDTree(nodes[~inside]).query(nodes[inside]))
         i = np.argmin(distance)
         bridge = [np.flatnonzero(inside)[i], np.flatnonzero(~inside)[nearest[i]]]
         pairs = np.concatenate([pairs, [bridge]])

@@ -11,7 +11,7 @@ from orthodrome.curves import GaussianProcess, GPCurve, Matern, PiecewiseCurve, 
 from orthodrome.judging import Verdict
 from orthodrome.metrics import LocalPCA
 
-FORMAT = 1
+FORMAT = 2
 """The version of the file's layout."""
 
 _KERNELS = {kernel.__name__: kernel for kernel in (SquaredExponential, Matern)}
@@ -21,7 +21,7 @@ def write(file: str | FilePath, path: dict[str, Any]) -> None:
     """Write a path's fields."""
     curve, metric = path["curve"], path["metric"]
     header = {"format": FORMAT, "shape": path["shape"], "solver": path["solver"]}
-    arrays = {"status": path["solver_status"], "iterations": path["solver_iterations"]}
+    arrays = {name: path[f"solver_{name}"] for name in ("status", "iterations", "starts")}
     arrays |= _fields(path["verdict"])
     if isinstance(curve, GPCurve):
         process = curve.process
@@ -66,6 +66,7 @@ def read(file: str | FilePath) -> dict[str, Any]:
         "verdict": Verdict(**{field.name: arrays[field.name] for field in dataclasses.fields(Verdict)}),
         "solver_status": arrays["status"],
         "solver_iterations": arrays["iterations"],
+        "solver_starts": arrays["starts"],
         "solver": header["solver"],
     }
 

@@ -1,4 +1,4 @@
-"""How a solve ended: a number for programs, a sentence for people."""
+"""How a solve ended, and what the judge holds against a curve: numbers for programs, sentences for people."""
 
 import enum
 
@@ -23,14 +23,44 @@ class Status(enum.IntEnum):
 
 _SENTENCES = {
     Status.CONVERGED: "converged by the solver's own test",
-    Status.MAX_ITERATIONS: "no fixed point in max_iter iterations; try a finer mesh, a larger max_iter or init=",
+    Status.MAX_ITERATIONS: "out of budget: not there after max_iter iterations; try solver=Auto() or a larger max_iter",
     Status.NON_FINITE: "non-finite numbers on the way: it diverged, or the metric is not finite and positive there",
-    Status.MAX_NODES: "the collocation mesh reached max_nodes; raise max_nodes or try solver=FixedPoint()",
-    Status.SINGULAR_JACOBIAN: "a singular Jacobian stopped the collocation; try FixedPoint() or init= a path nearby",
+    Status.MAX_NODES: "the collocation mesh reached max_nodes; raise max_nodes or try solver=Auto()",
+    Status.SINGULAR_JACOBIAN: "a singular Jacobian stopped the collocation; try solver=Auto() or init= a path nearby",
     Status.MAX_STEPS: "the integrator ran out of steps before t = 1; shorten the velocity",
-    Status.UNRESOLVED: "a locally minimising geodesic whose length is not resolved to rtol; raise max_elements or rtol",
-    Status.SADDLE: "a geodesic that is not minimising: nearby curves are shorter; try more starts or another init=",
+    Status.UNRESOLVED: "a local minimiser whose length is not resolved to rtol; raise max_elements or rtol",
+    Status.SADDLE: "a geodesic that is a saddle: curves nearby are shorter; try init= a path on one side of it",
 }
 
 RUNNING = -1
 """The status of a problem that is still being worked on; it never leaves the loop in `batching`."""
+
+
+class Flaw(enum.IntEnum):
+    """Why the judge does not certify a curve: the first of its demands that the curve does not meet."""
+
+    NONE = 0
+    NON_FINITE = 1
+    ENDS = 2
+    RESIDUAL = 3
+    SPEED = 4
+    NOT_MINIMISING = 5
+    ERROR = 6
+    CUT_SHORT = 7
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong with the curve."""
+        return _FLAWS[self]
+
+
+_FLAWS = {
+    Flaw.NONE: "a locally minimising geodesic",
+    Flaw.NON_FINITE: "its length is not a finite number",
+    Flaw.ENDS: "it does not meet the ends that were asked for",
+    Flaw.RESIDUAL: "it does not satisfy the geodesic equation between its knots",
+    Flaw.SPEED: "its speed is not constant",
+    Flaw.NOT_MINIMISING: "its second variation is not positive: curves nearby are shorter",
+    Flaw.ERROR: "the estimated error of its length is above rtol",
+    Flaw.CUT_SHORT: "it was not followed to its end",
+}

@@ -1,6 +1,5 @@
 """Curves on [0, 1]: representations that can be evaluated, with their derivatives, at any time."""
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,6 +20,7 @@ __all__ = [
     "SquaredExponential",
     "concatenate_curves",
     "resample",
+    "stack_ragged",
     "straight_line",
     "uniform_process",
 ]
@@ -30,6 +30,6 @@ def concatenate_curves(curves: Sequence[Curve]) -> Curve:
     """Curves of one kind, behind one another."""
     first = curves[0]
     if isinstance(first, PiecewiseCurve):
-        return stack_ragged([dataclasses.astuple(curve) for curve in curves])
+        return stack_ragged(curves)  # type: ignore[arg-type]
     columns = (np.concatenate([getattr(curve, name) for curve in curves]) for name in ("start", "end", "z"))
     return GPCurve(first.process, *columns)

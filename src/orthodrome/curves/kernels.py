@@ -19,7 +19,9 @@ Array = np.ndarray[Any, Any]
 def brief_repr(record: Any) -> str:
     """A dataclass as one would write it: only the fields that are not the default."""
     fields = [(field, getattr(record, field.name)) for field in dataclasses.fields(record)]
-    shown = ", ".join(f"{field.name}={value!r}" for field, value in fields if value != field.default)
+    brief = lambda value: f"<{' x '.join(map(str, value.shape))}>" if isinstance(value, np.ndarray) else repr(value)
+    changed = [(field, value) for field, value in fields if isinstance(value, np.ndarray) or value != field.default]
+    shown = ", ".join(f"{field.name}={brief(value)}" for field, value in changed)
     return f"{type(record).__name__}({shown})"
 
 

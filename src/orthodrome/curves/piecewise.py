@@ -90,13 +90,18 @@ class PiecewiseCurve:
         return PiecewiseCurve(breaks, points, np.gradient(points, h, axis=1), acceleration)
 
     def reversed(self, which: Array) -> "PiecewiseCurve":
-        """The same curves, those in the mask (P,) from their ends to their starts. All have the same number of breaks."""
-        turn = lambda array, back: np.where(which.reshape(-1, *[1] * (array.ndim - 1)), back[:, ::-1], array)
+        """The same curves, those in the mask (P,) run backwards."""
+        K = self.breaks.shape[1]
+        last = np.argmax(self.breaks >= 1.0, axis=1)[:, None]
+        # the breaks from the last one back to the first, which is then repeated as the last one was
+        index = np.where(which[:, None], np.maximum(last - np.arange(K), 0), np.arange(K))
+        row, sign = np.arange(len(self))[:, None], np.where(which, -1.0, 1.0)[:, None]
+        breaks = self.breaks[row, index]
         return PiecewiseCurve(
-            turn(self.breaks, 1.0 - self.breaks),
-            turn(self.position, self.position),
-            turn(self.velocity, -self.velocity),
-            turn(self.acceleration, self.acceleration),
+            np.where(which[:, None], 1.0 - breaks, breaks),
+            self.position[row, index],
+            sign[..., None] * self.velocity[row, index],
+            self.acceleration[row, index],
         )
 
     def take(self, index: Any) -> "PiecewiseCurve":
@@ -108,7 +113,7 @@ class PiecewiseCurve:
 
 
 def resample(values: Array, at: Array, count: int) -> Array:
-    """Polylines (P, S, d), known at increasing numbers (P, S), at `count` numbers evenly spaced between first and last."""
+    """Polylines (P, S, d), known at increasing numbers (P, S), at `count` evenly spaced ones from first to last."""
     P, S = at.shape
     span = at[:, -1:] - at[:, :1]
     at = (at - at[:, :1]) / np.where(span > 0, span, 1.0)
@@ -121,11 +126,12 @@ def resample(values: Array, at: Array, count: int) -> Array:
     return (1 - u) * values[row, right - 1] + u * values[row, right]
 
 
-def stack_ragged(pieces: Sequence[tuple[Array, ...]]) -> PiecewiseCurve:
-    """One `PiecewiseCurve` from several (breaks, position, velocity, acceleration), with breaks (P, K) of any K."""
-    K = max(breaks.shape[1] for breaks, *_ in pieces)
+def stack_ragged(curves: Sequence[PiecewiseCurve]) -> PiecewiseCurve:
+    """Several curves, with any numbers of breaks, behind one another."""
+    K = max(curve.breaks.shape[1] for curve in curves)
 
     def padded(a: Array) -> Array:
         return np.concatenate([a, np.repeat(a[:, -1:], K - a.shape[1], axis=1)], axis=1)
 
-    return PiecewiseCurve(*(np.concatenate([padded(a) for a in column]) for column in zip(*pieces, strict=True)))
+    names = [field.name for field in dataclasses.fields(PiecewiseCurve)]
+    return PiecewiseCurve(*(np.concatenate([padded(getattr(curve, name)) for curve in curves]) for name in names))

@@ -97,6 +97,10 @@ class Metric(eqx.Module):
         symmetric = jnp.max(jnp.abs(M - M.T)) <= SYMMETRY_TOLERANCE * jnp.max(jnp.abs(M))
         return jnp.where(symmetric, jnp.linalg.eigvalsh(M)[0], jnp.nan)
 
+    def smoother(self, factor: float) -> "Metric | None":
+        """The metric with its `scale` so many times as large, to see past small features; None if there is none."""
+        return None
+
     def prior_covariance(self, dim: int) -> np.ndarray[Any, Any]:
         """S, the (d, d) covariance that sets the scale of the Gaussian process; the identity where there is no data."""
         return np.eye(dim)

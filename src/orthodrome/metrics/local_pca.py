@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +27,7 @@ ALONE = 1e-6
 
 
 MOST_MOMENTS = 2**22
-"""Numbers in a table of the data's second moments, at most; beyond it, derivatives are taken one direction at a time."""
+"""Numbers in a table of the data's moments, at most; beyond it, derivatives are taken one direction at a time."""
 
 
 class LocalPCA(Metric):
@@ -160,6 +161,9 @@ class LocalPCA(Metric):
 
     def smallest_eigenvalue_at(self, x: Float[Array, " D"]) -> Float[Array, ""]:
         return 1 / jnp.max(self.variance_at(x))
+
+    def smoother(self, factor: float) -> "LocalPCA":
+        return eqx.tree_at(lambda metric: metric.sigma, self, np.asarray(factor * self.sigma))
 
     def prior_covariance(self, dim: int) -> np.ndarray[Any, Any]:
         return np.atleast_2d(np.cov(self.data, rowvar=False))

@@ -1,16 +1,16 @@
-"""The default solver: begin in several places, descend, polish, certify; spend more only where the judge asks for it."""
+"""The default solver: begin in several places, descend, polish, certify; more of it only where the judge asks."""
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from orthodrome import _boundary, elements
-from orthodrome.curves import Curve, PiecewiseCurve, concatenate_curves, resample, straight_line
+from orthodrome.curves import Curve, PiecewiseCurve, resample, stack_ragged, straight_line
 from orthodrome.judging import RTOL, Verdict, judge
 from orthodrome.metrics import Metric
 from orthodrome.solvers.base import Array, Others, Solution, Solver
-from orthodrome.solvers.energy import descend, smooth
+from orthodrome.solvers.energy import Descent, descend, smooth
 from orthodrome.solvers.graph import roads_of
 from orthodrome.status import Status
 
@@ -20,8 +20,21 @@ ELEMENTS, REFINEMENT = 32, 4
 DEGREE = 3
 """Of the elements: their ends then have order 6, as has the curve through them."""
 
+SEARCH_TOL = 1e-3
+"""A descent from one of several starts is done when another step promises this fraction of the energy."""
+
 TOL = 1e-3
-"""A descent is done when another step promises this fraction of rtol."""
+"""The descent of a curve that is kept is done when another step promises this fraction of rtol."""
+
+SHORT, QUICK = 4.0, 4
+"""A problem is plainly easy if its ends are no further apart than so many of the metric's scales, and the descent
+from the straight line took so few evaluations and never met a second variation that was not positive."""
+
+DETOURS = 2
+"""How many routes through other places are tried where the starts disagree."""
+
+WIDER = 2.0
+"""How much wider the metric is on which one of the starts is found."""
 
 FOLLOW = 0.5
 """Half of a refined mesh is spread evenly in time, half along the way in coordinates, where the metric changes."""
@@ -40,10 +53,10 @@ WORSE = 0.05
 class Auto(Solver):
     """Find the shortest path, refine it until its length is sure to `rtol`, and certify it.
 
-    *Start*: the straight line; where it had to bend much, a route along the graph of the data; where the two disagree,
-    detours. *Descend*: Newton's method on the energy of a polyline. *Polish*: the same on elements of degree 3, more of
-    them until the judge is content. *Certify*: `path.certified` then says "a locally minimising geodesic, shortest of
-    the starts", and `path.error ≤ rtol`.
+    *Start*: the straight line; where a problem is not plainly easy, bows to either side, a route along the graph of the
+    data, and the path of a smoother metric; where these disagree, more bows, and detours. *Descend*: Newton's method on
+    the energy (`Energy`). *Polish* the best, on finer meshes until the judge is content. *Certify*: `path.certified`
+    then says "a locally minimising geodesic, shortest of the starts", and `path.error ≤ rtol`.
 
     Paths from a to b and from b to a are the same curve, to the last digit.
     """
@@ -52,8 +65,11 @@ class Auto(Solver):
     """The relative error of the length that is asked for."""
     nodes: Any = None
     """(n, d): points to walk along when looking for starts. Without them, the data of the metric, if it has any."""
-    detours: int = 2
-    """How many further starts a problem may have whose first two disagree."""
+    effort: int = 3
+    """1: only the straight line. 2: a few more starts where a problem is not plainly easy. 3: still more of them where
+    those disagree."""
+    random_state: int = 0
+    """Into which directions the starts are bent that leave the straight line. The same one gives the same paths."""
     max_elements: int = 1024
     """The finest polished curve."""
     alternatives: bool = False
@@ -61,7 +77,8 @@ class Auto(Solver):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rtol", _boundary.as_positive(self.rtol, "rtol"))
-        _boundary.as_count(self.detours, "detours", 0)
+        _boundary.as_count(self.effort, "effort", 1)
+        _boundary.as_count(self.random_state, "random_state", 0)
         _boundary.as_count(self.max_elements, "max_elements", ELEMENTS)
         if self.nodes is not None:
             object.__setattr__(self, "nodes", _boundary.as_data(self.nodes, "nodes"))
@@ -71,89 +88,145 @@ class Auto(Solver):
         backwards = _comes_first(end, start)
         a, b = np.where(backwards[:, None], end, start), np.where(backwards[:, None], start, end)
         breaks = np.broadcast_to(np.linspace(0.0, 1.0, ELEMENTS + 1), (len(a), ELEMENTS + 1))
-        nodes, length, evaluations = self._descend(metric, a, b, breaks, _given(init, backwards))
-        problem, column = np.nonzero(_distinct(nodes, length))
-        nodes, breaks = nodes[problem, column], breaks[problem]
-        curve, verdict, status = self._polish(metric, a[problem], b[problem], nodes, breaks)
-        return self._choose(problem, curve.reversed(backwards[problem]), verdict, status, evaluations)
+        if not len(a):
+            return _nothing(a)
+        nodes, length, evaluations = self._search(metric, a, b, breaks, _given(init, backwards))
+        promising = _distinct(nodes, length, np.inf if self.alternatives else WORSE)
+        found = self._follow_up(metric, a, b, nodes, breaks, promising)
+        failed = np.setdiff1d(np.arange(len(a)), found.problem[found.verdict.certified])
+        others = np.zeros_like(promising)
+        others[failed] = _distinct(nodes[failed], length[failed], np.inf) & ~promising[failed]
+        if others.any():  # what looked shortest on a coarse mesh was none; perhaps one of those that looked longer
+            found = found.and_more(self._follow_up(metric, a, b, nodes, breaks, others))
+        starts = np.maximum(np.isfinite(length).sum(axis=1), 1)
+        return self._choose(found, backwards, evaluations, starts)
 
-    def _descend(
+    def _search(
         self, metric: Metric, a: Array, b: Array, breaks: Array, given: Curve | None
     ) -> tuple[Array, Array, Array]:
-        """Curves of least energy from each start: nodes (P, starts, N, d), lengths (P, starts), evaluations (P,).
+        """Curves of about least energy from each start: nodes (P, S, N, d), lengths (P, S), evaluations (P,).
 
-        Starts that a problem did not need have infinite length.
+        All problems get the straight line; those that are not plainly easy some more starts; those for which these
+        disagree still more. Starts that a problem did not need have infinite length.
         """
         P, d = a.shape
-        times = elements.node_times(breaks[0], DEGREE) if P else np.zeros(0)
-        nodes = np.full((P, 2 + self.detours, len(times), d), np.nan)
-        length, evaluations = np.full(nodes.shape[:2], np.inf), np.zeros(P, int)
-
-        def descend_from(begin: Array, which: Array, column: int) -> Array:
-            begin[:, 0], begin[:, -1] = a[which], b[which]
-            found = descend(metric, begin, breaks[which], TOL * self.rtol, MAX_ITER)
-            nodes[which, column], evaluations[which] = found.nodes, evaluations[which] + found.iterations
-            length[which, column] = np.where(np.isfinite(found.energy), np.sqrt(2 * found.energy), np.inf)
-            return found.bent
-
+        times = elements.node_times(breaks[0], DEGREE)
         moving = np.any(a != b, axis=1)  # from a point to itself, stay there
         begin = straight_line(a, b, times, 0)
         if given is not None:
             begin = np.where(moving[:, None, None], given.evaluate(times), begin)
-        bent = descend_from(begin, np.arange(P), 0)
-        roads = None if given is not None else roads_of(metric, self.nodes)
-        unsure = np.flatnonzero(bent & moving)
-        if roads is None or not len(unsure):
-            return nodes, length, evaluations
-        along = lambda route: PiecewiseCurve.through(route).evaluate(times)
-        routes, _ = roads.routes(metric, a[unsure], b[unsure], ELEMENTS + 1)
-        descend_from(along(routes[:, 0]), unsure, 1)
-        gap = np.abs(length[unsure, 0] - length[unsure, 1])
-        unsure = unsure[gap > SAME_LENGTH * length[unsure].min(axis=1)]
-        if self.detours and len(unsure):
-            routes, _ = roads.routes(metric, a[unsure], b[unsure], ELEMENTS + 1, self.detours)
-            for k in range(1, 1 + self.detours):
-                descend_from(along(routes[:, k]), unsure, 1 + k)
+        found = descend(metric, begin, breaks, SEARCH_TOL, MAX_ITER)
+        nodes, length, evaluations = found.nodes[:, None], _length(found)[:, None], found.iterations.copy()
+        unsure = found.bent | (found.iterations > QUICK)
+        unsure |= np.linalg.norm(b - a, axis=1) > SHORT * metric.scale
+        for starts in (self._more_starts, self._still_more_starts)[: self.effort - 1] if given is None else ():
+            which = np.flatnonzero(unsure & moving)
+            if not len(which):
+                break
+            begin = starts(metric, a[which], b[which], times)  # (Q, S, N, d)
+            S = begin.shape[1]
+            begin[:, :, 0], begin[:, :, -1] = a[which, None], b[which, None]
+            found = descend(
+                metric, begin.reshape(-1, len(times), d), np.repeat(breaks[which], S, axis=0), SEARCH_TOL, MAX_ITER
+            )
+            more_nodes, more_length = np.full((P, *begin.shape[1:]), np.nan), np.full((P, S), np.inf)
+            more_nodes[which], more_length[which] = found.nodes.reshape(begin.shape), _length(found).reshape(-1, S)
+            evaluations[which] += found.iterations.reshape(-1, S).sum(axis=1)
+            nodes, length = np.concatenate([nodes, more_nodes], axis=1), np.concatenate([length, more_length], axis=1)
+            finite = np.where(np.isfinite(length), length, length.min(axis=1, keepdims=True))
+            unsure &= finite.max(axis=1) > (1 + SAME_LENGTH) * finite.min(axis=1)
         return nodes, length, evaluations
+
+    def _more_starts(self, metric: Metric, a: Array, b: Array, times: Array) -> Array:
+        """A route along the roads and a curve on a smoother metric, where there are data; bows to either side."""
+        starts = [_bows(a, b, times, self.random_state, k, bow) for k, bow in ((0, 0.25), (1, 0.5))]
+        roads = roads_of(metric, self.nodes)
+        if roads is not None:
+            starts.append(_along(roads.routes(metric, a, b, ELEMENTS + 1)[0], times))
+        smoother = metric.smoother(WIDER)
+        if smoother is not None:
+            breaks = np.broadcast_to(np.linspace(0.0, 1.0, ELEMENTS + 1), (len(a), ELEMENTS + 1))
+            starts.append(descend(smoother, straight_line(a, b, times, 0), breaks, SEARCH_TOL, MAX_ITER).nodes[:, None])
+        return np.concatenate(starts, axis=1)
+
+    def _still_more_starts(self, metric: Metric, a: Array, b: Array, times: Array) -> Array:
+        """Detours along the roads; more bows."""
+        starts = [_bows(a, b, times, self.random_state, k, bow) for k, bow in ((2, 0.12), (3, 0.25), (4, 0.5))]
+        roads = roads_of(metric, self.nodes)
+        if roads is not None:
+            starts.append(_along(roads.routes(metric, a, b, ELEMENTS + 1, DETOURS)[0][:, 1:], times))
+        return np.concatenate(starts, axis=1)
 
     def _polish(
         self, metric: Metric, a: Array, b: Array, nodes: Array, breaks: Array
     ) -> tuple[PiecewiseCurve, Verdict, Array]:
-        """Smooth curves through the nodes, judged; on a finer mesh where the judge is not content."""
-        curve = smooth(metric, nodes, breaks)
+        """Curves of least energy near the nodes, smooth and judged; on a finer mesh where the judge is not content."""
+        found = descend(metric, nodes, breaks, TOL * self.rtol, MAX_ITER)
+        curve = smooth(metric, found.nodes, breaks)
         verdict = judge(metric, curve, a, b, self.rtol)
         status = np.select(
-            [verdict.certified, ~np.isfinite(verdict.length), verdict.minimising],
-            [Status.CONVERGED, Status.NON_FINITE, Status.UNRESOLVED],
+            [
+                verdict.certified,
+                ~np.isfinite(verdict.length),
+                found.status == Status.MAX_ITERATIONS,
+                verdict.minimising,
+            ],
+            [Status.CONVERGED, Status.NON_FINITE, Status.MAX_ITERATIONS, Status.UNRESOLVED],
             Status.SADDLE,
         )
         count = (breaks.shape[1] - 1) * REFINEMENT
-        again = np.flatnonzero((status == Status.UNRESOLVED) | (status == Status.SADDLE))
+        again = np.flatnonzero((status != Status.CONVERGED) & (status != Status.NON_FINITE))
         if not len(again) or count > self.max_elements:
             return curve, verdict, status
-        breaks = _spread(curve.take(again), count)
-        begin = curve.take(again).evaluate(elements.node_times(breaks, DEGREE))
-        begin[:, 0], begin[:, -1] = a[again], b[again]
-        found = descend(metric, begin, breaks, TOL * self.rtol, MAX_ITER)
-        finer = self._polish(metric, a[again], b[again], found.nodes, breaks)
+        rough = curve.take(again)
+        breaks = _spread(rough, count)
+        nodes = rough.evaluate(elements.node_times(breaks, DEGREE))
+        nodes[:, 0], nodes[:, -1] = a[again], b[again]
+        finer = self._polish(metric, a[again], b[again], nodes, breaks)
         kept = np.setdiff1d(np.arange(len(a)), again)
         order = np.argsort(np.concatenate([kept, again]))
         return (
-            concatenate_curves([curve.take(kept), finer[0]]).take(order),
+            stack_ragged([curve.take(kept), finer[0]]).take(order),
             Verdict.concatenate([verdict.take(kept), finer[1]]).take(order),
             np.concatenate([status[kept], finer[2]])[order],
         )
 
-    def _choose(
-        self, problem: Array, curve: PiecewiseCurve, verdict: Verdict, status: Array, evaluations: Array
-    ) -> Solution:
+    def _follow_up(self, metric: Metric, a: Array, b: Array, nodes: Array, breaks: Array, which: Array) -> "_Found":
+        """Polish those of the curves (P, S, N, d) that the mask (P, S) names."""
+        problem, column = np.nonzero(which)
+        polished = self._polish(metric, a[problem], b[problem], nodes[problem, column], breaks[problem])
+        return _Found(problem, *polished)
+
+    def _choose(self, found: "_Found", backwards: Array, evaluations: Array, starts: Array) -> Solution:
         """The shortest geodesic of each problem; a certified one before one that is only just shorter."""
-        rank = np.nan_to_num(verdict.length, nan=np.inf) * np.where(verdict.certified, 1.0, 1.0 + self.rtol)
-        order = np.lexsort([rank, problem])
-        first = np.diff(problem[order], prepend=-1) > 0
+        verdict, curve = found.verdict, found.curve.reversed(backwards[found.problem])
+        finite = np.isfinite(verdict.length)
+        rank = np.where(finite, verdict.length, np.inf) * np.where(verdict.certified, 1.0, 1.0 + self.rtol)
+        order = np.lexsort([rank, found.problem])
+        first = np.diff(found.problem[order], prepend=-1) > 0
         best, rest = order[first], order[~first]
-        others = Others(curve.take(rest), verdict.take(rest), problem[rest]) if self.alternatives else None
-        return Solution(curve.take(best), status[best], evaluations, verdict.take(best), others)
+        others = None
+        if self.alternatives:
+            rest = rest[verdict.minimising[rest] & finite[rest]]
+            others = Others(curve.take(rest), verdict.take(rest), found.problem[rest])
+        return Solution(curve.take(best), found.status[best], evaluations, verdict.take(best), starts, others)
+
+
+class _Found(NamedTuple):
+    """C geodesics, each of some problem."""
+
+    problem: Array
+    curve: PiecewiseCurve
+    verdict: Verdict
+    status: Array
+
+    def and_more(self, other: "_Found") -> "_Found":
+        return _Found(
+            np.concatenate([self.problem, other.problem]),
+            stack_ragged([self.curve, other.curve]),
+            Verdict.concatenate([self.verdict, other.verdict]),
+            np.concatenate([self.status, other.status]),
+        )
 
 
 def _given(init: Curve | None, backwards: Array) -> Curve | None:
@@ -164,6 +237,34 @@ def _given(init: Curve | None, backwards: Array) -> Curve | None:
     return PiecewiseCurve.through(np.where(backwards[:, None, None], points[:, ::-1], points))
 
 
+def _nothing(a: Array) -> Solution:
+    """No paths for no problems."""
+    curve = PiecewiseCurve(np.zeros((0, 2)), *(np.zeros((0, 2, a.shape[1])) for _ in range(3)))
+    return Solution(curve, np.zeros(0, int), np.zeros(0, int), starts=np.zeros(0, int))
+
+
+def _length(found: Descent) -> Array:
+    return np.where(np.isfinite(found.energy), np.sqrt(2 * found.energy), np.inf)
+
+
+def _along(routes: Array, times: Array) -> Array:
+    """Routes (P, S, points, d) at the nodes' times."""
+    P, S, points, d = routes.shape
+    return PiecewiseCurve.through(routes.reshape(-1, points, d)).evaluate(times).reshape(P, S, len(times), d)
+
+
+def _bows(a: Array, b: Array, times: Array, seed: int, k: int, size: float) -> Array:
+    """The straight lines bent to both sides, by so much of their lengths, in the k-th direction: (P, 2, N, d)."""
+    step = b - a
+    direction = np.random.default_rng([seed, k]).standard_normal(a.shape[1])  # the same for all problems
+    across = direction - step * (np.sum(direction * step, axis=1) / np.sum(step * step, axis=1))[:, None]
+    norm = np.linalg.norm(across, axis=1, keepdims=True)
+    across *= size * np.linalg.norm(step, axis=1, keepdims=True) / np.where(norm > 0, norm, 1.0)
+    bow = np.sin(np.pi * times)[:, None] * across[:, None]
+    line = straight_line(a, b, times, 0)
+    return np.stack([line + bow, line - bow], axis=1)
+
+
 def _comes_first(a: Array, b: Array) -> Array:
     """Which of P points a comes before b in lexicographic order."""
     differs = a != b
@@ -171,14 +272,14 @@ def _comes_first(a: Array, b: Array) -> Array:
     return (np.take_along_axis(a, at, axis=1) < np.take_along_axis(b, at, axis=1))[:, 0]
 
 
-def _distinct(nodes: Array, length: Array) -> Array:
+def _distinct(nodes: Array, length: Array, worse: float) -> Array:
     """Which of the curves (P, S, N, d) of each problem to follow up: not much longer than the best, no two alike."""
     P, S = length.shape
     order = np.argsort(length, axis=1, kind="stable")
     row = np.arange(P)[:, None]
     nodes, length = nodes[row, order], length[row, order]
     way = np.linalg.norm(np.diff(nodes, axis=2), axis=-1).sum(axis=2)
-    keep = np.isfinite(length) & (length <= (1 + WORSE) * length[:, :1])
+    keep = np.isfinite(length) & (length <= (1 + worse) * length[:, :1])
     keep[:, 0] = True
     for later in range(1, S):
         for earlier in range(later):

@@ -2,11 +2,12 @@
 
 import abc
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from orthodrome.curves import Curve
+from orthodrome.curves import Curve, concatenate_curves
 from orthodrome.curves.kernels import brief_repr
 from orthodrome.judging import RTOL, Verdict
 from orthodrome.metrics import Metric
@@ -23,6 +24,20 @@ class Others:
     problem: Array
     """(Q,): to which problem each belongs."""
 
+    def take(self, problems: Array) -> "Others":
+        """Those of some problems, which are then numbered anew."""
+        problem, row = np.nonzero(problems[:, None] == self.problem)
+        return Others(self.curve.take(row), self.verdict.take(row), problem)
+
+    @staticmethod
+    def concatenate(blocks: "Sequence[Others]", before: Sequence[int]) -> "Others":
+        """Those of several blocks of problems, with so many problems before each."""
+        return Others(
+            concatenate_curves([block.curve for block in blocks]),
+            Verdict.concatenate([block.verdict for block in blocks]),
+            np.concatenate([block.problem + count for block, count in zip(blocks, before, strict=True)]),
+        )
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Solution:
@@ -35,6 +50,8 @@ class Solution:
     """(P,) steps taken."""
     verdict: Verdict | None = None
     """What the judge said, if the solver has asked it already."""
+    starts: Array | None = None
+    """(P,) from how many starts it was sought; None means one."""
     others: Others | None = None
     """Further geodesics between the same ends, if the solver was asked for them."""
 

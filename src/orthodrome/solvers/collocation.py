@@ -80,5 +80,5 @@ class Collocation(Solver):
             breaks, y, status, iterations = t, np.full_like(guess, np.nan), Status.NON_FINITE, 0
             y[:d, 0], y[:d, -1] = start, end
         acceleration = accelerations(y) if status != Status.NON_FINITE else np.full_like(y[:d], np.nan)
-        pieces = tuple(array[None] for array in (breaks, y[:d].T, y[d:].T, acceleration.T))
+        pieces = PiecewiseCurve(*(array[None] for array in (breaks, y[:d].T, y[d:].T, acceleration.T)))
         return pieces, status, iterations

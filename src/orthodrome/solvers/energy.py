@@ -1,4 +1,4 @@
-"""Descent on the energy of a curve: Newton's method with the second variation, safeguarded so that it always goes down."""
+"""Descent on the energy of a curve: Newton's method with the second variation, safeguarded so that it goes down."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -28,9 +28,8 @@ LEAST_DAMPING, DAMPING_GROWTH, MOST_DAMPING = 0.1, 4.0, 1e9
 ROUNDING = 1e-12
 """A promised relative gain in energy below this drowns in rounding: the descent has arrived."""
 
-KICK, TURNS, PUSHES = 0.1, 3, 3
-"""A saddle is left by this fraction of the curve's length, along a direction found by so many inverse iterations; so
-many saddles a problem, at most."""
+BEND = 0.03
+"""Where the second variation is not positive, a step is bent by a wave of this size, in units of the curve's length."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -38,9 +37,10 @@ class Energy(Solver):
     """Minimise the energy over piecewise polynomials, by Newton's method.
 
     The curve has `elements` pieces of `degree` s with s Gauss points each: degree 1 is a polyline with the midpoint
-    rule, which finds its way from afar; degree 3 is the Gauss collocation solution of order 6 (docs/derivations/energy.md).
+    rule, which finds its way from afar; degree 3 is the Gauss collocation solution of order 6
+    (docs/derivations/energy.md).
     Where the second variation is not positive it is damped by the metric's Laplacian until it is; steps that do not
-    descend are shortened; a saddle is left along a direction of negative curvature. So it ends in a local minimiser.
+    descend are shortened; and they are bent a little, so that a saddle is left. So it ends in a local minimiser.
     """
 
     elements: int = 32
@@ -88,7 +88,7 @@ class Descent(NamedTuple):
     """(P,): whether the second variation was anywhere on the way not positive. If not, there was one way to go."""
 
 
-def descend(metric: Metric, nodes: Array, breaks: Array, tol: float, max_iter: int, pushes: int = PUSHES) -> Descent:
+def descend(metric: Metric, nodes: Array, breaks: Array, tol: float, max_iter: int) -> Descent:
     """Lower the energy of P curves, given by nodes (P, N, d) and breaks (P, K + 1), as far as it goes."""
     P = len(nodes)
     states = _State(
@@ -105,14 +105,7 @@ def descend(metric: Metric, nodes: Array, breaks: Array, tol: float, max_iter: i
     common = _Common(np.asarray(tol), np.asarray(max_iter))
     widths = np.diff(breaks)
     final = batching.iterate(_step, metric, common, widths, states, points_per_step=nodes.shape[1] - 1)
-    found = Descent(final.nodes, final.energy, final.status, final.iteration, final.bent)
-    saddle = found.status == Status.SADDLE
-    if pushes and saddle.any():
-        beside = batching.over_points(_push_off, metric, found.nodes[saddle], widths[saddle], tile=_tile(nodes))
-        lower = descend(metric, beside, breaks[saddle], tol, max_iter, pushes - 1)
-        for kept, new in zip(found, lower._replace(bent=True), strict=True):
-            kept[saddle] = new
-    return found
+    return Descent(final.nodes, final.energy, final.status, final.iteration, final.bent)
 
 
 def smooth(metric: Metric, nodes: Array, breaks: Array) -> PiecewiseCurve:
@@ -155,7 +148,7 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     total = elements.assemble(metric, trial, widths)
     first, finite = state.iteration == 0, jnp.isfinite(total.energy)
     gain = total.energy - state.energy
-    accept = finite & (first | (gain <= ARMIJO * state.length * state.slope))
+    accept = finite & (first | (gain <= ARMIJO * state.length * jnp.minimum(state.slope, 0.0)))
 
     # if this curve is taken: the next direction, or the end
     step, damping = _damped_step(total, state.damping, trial.shape[-1])
@@ -163,7 +156,9 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     size = jnp.sqrt(2 * total.energy)
     stride = jnp.sqrt(elements.inner(elements.times(total.laplacian, step), step))
     length = jnp.where(stride > REACH * size, REACH * size / stride, 1.0)
-    arrived = (-slope <= jnp.maximum(common.tol, ROUNDING) * total.energy) | (total.energy == 0)
+    definite = damping == 0
+    promise = jnp.maximum(common.tol, ROUNDING) * total.energy
+    arrived = definite & (-slope <= promise) | (total.energy == 0)
     # if not: a shorter step, where the parabola through what is known has its minimum
     shorter = -0.5 * state.slope * state.length**2 / (gain - state.slope * state.length)
     shorter = jnp.clip(jnp.where(finite, shorter, 0.0), 0.1 * state.length, 0.5 * state.length)
@@ -172,7 +167,7 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     exhausted = (iteration >= common.max_iter) | (~accept & (shorter < SHORTEST))
     status = jnp.where(
         accept & arrived,
-        jnp.where(damping > 0, Status.SADDLE, Status.CONVERGED),
+        Status.CONVERGED,
         jnp.where(
             first & ~finite,
             Status.NON_FINITE,
@@ -189,16 +184,25 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
         slope=pick(slope, state.slope),
         energy=pick(total.energy, state.energy),
         damping=pick(damping, state.damping),
-        bent=state.bent | (accept & (damping > 0)),
+        bent=state.bent | (accept & ~definite),
         iteration=iteration,
         status=status,
     )
 
 
 def _damped_step(total: elements.Sum, last: Any, d: int) -> tuple[Any, Any]:
-    """Newton's step and damping 0 where the second variation is positive, else a damped step and its damping."""
+    """Newton's step and damping 0 where the second variation is positive, else a damped and bent step, and its damping.
 
+    The bend is a small wave that is no direction's own; the damped system amplifies of it what leads downhill most
+    steeply. Without it, a curve that is symmetric would never leave the plane of symmetry.
+    """
     least = jnp.maximum(last / DAMPING_GROWTH, LEAST_DAMPING)
+    K = len(total.gradient)
+    count = K * (total.gradient.shape[-1] // d - 1) + 1
+    u = jnp.linspace(0.0, jnp.pi, count)[:, None]
+    wave = (jnp.sin(u) + 0.5 * jnp.sin(2 * u)) * jnp.cos(jnp.arange(d))
+    pull = elements.times(total.laplacian, wave)
+    pull = BEND * jnp.sqrt(2 * total.energy / elements.inner(pull, wave)) * pull
 
     def indefinite(carry: Any) -> Any:
         damping, _, pivot = carry
@@ -207,27 +211,10 @@ def _damped_step(total: elements.Sum, last: Any, d: int) -> tuple[Any, Any]:
     def grow(carry: Any) -> Any:
         damping = carry[0]
         damping = jnp.where(damping < 0, 0.0, jnp.maximum(damping * DAMPING_GROWTH, least))
-        return damping, *elements.newton_step(total, damping, d)
+        load = total.gradient - jnp.where(damping > 0, pull, 0.0)
+        return damping, *elements.newton_step(total._replace(gradient=load), damping, d)
 
-    nodes = jnp.zeros((len(total.gradient) * (total.gradient.shape[-1] // d - 1) + 1, d))
-    damping, step, _ = jax.lax.while_loop(indefinite, grow, (jnp.asarray(-1.0), nodes, jnp.asarray(-1.0)))
+    damping, step, _ = jax.lax.while_loop(
+        indefinite, grow, (jnp.asarray(-1.0), jnp.zeros((count, d)), jnp.asarray(-1.0))
+    )
     return step, damping
-
-
-def _push_off(metric: Metric, nodes: Any, widths: Any) -> Any:
-    """A curve beside a saddle, moved along a direction in which the energy falls (or as it was, if there is none)."""
-    d = nodes.shape[-1]
-    total = elements.assemble(metric, nodes, widths)
-    _, damping = _damped_step(total, jnp.zeros(()), d)
-
-    def turn(direction: Any) -> Any:  # inverse iteration towards the most negative eigenvector of H against B
-        load = elements.times(total.laplacian, direction)
-        turned, _ = elements.newton_step(total._replace(gradient=-load), damping, d)
-        return turned / jnp.sqrt(elements.inner(elements.times(total.laplacian, turned), turned))
-
-    wave = jnp.sin(jnp.linspace(0.0, jnp.pi, len(nodes)))[:, None] * jnp.cos(jnp.arange(d))  # no axis is special
-    direction = wave
-    for _ in range(TURNS):
-        direction = turn(direction)
-    downhill = jnp.where(elements.inner(total.gradient, direction) > 0, -1.0, 1.0)
-    return nodes + downhill * KICK * jnp.sqrt(2 * total.energy) * direction

@@ -1,0 +1,79 @@
+"""The descent: it goes down, it arrives in a minimiser, it leaves saddles, and it tells when it did not."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import orthodrome as od
+from orthodrome.solvers.energy import descend
+from problems import NAMES, problem
+
+
+@pytest.mark.parametrize("d", [2, 5])
+@pytest.mark.parametrize("name", NAMES)
+def test_distances_are_those_of_the_closed_form(name, d):
+    p = problem(name, d)
+    path = od.shortest_path(p.metric, p.start, p.end, od.Energy())
+    assert path.converged.all() and path.certified.all()
+    np.testing.assert_allclose(path.length, p.distance, rtol=1e-9)
+    t = np.linspace(0, 1, 301)
+    assert p.on_geodesic(path(t)).max() < 1e-3 if name == "paraboloid" else p.on_geodesic(path(t)).max() < 1e-6
+
+
+@pytest.mark.parametrize("make", [od.datasets.two_moons, od.datasets.sphere, od.datasets.spiral])
+def test_from_a_straight_line_it_always_arrives(make):
+    data = make(200, random_state=0)
+    metric = od.LocalPCA(data, 0.15, 0.01)
+    path = od.shortest_path(metric, data[:60], data[60:120], od.Energy())
+    assert path.converged.all() and path.verdict.minimising.mean() > 0.9
+    t = np.linspace(0, 1, 2001)[:, None, None]
+    line = metric.norm(data[:60] + t * (data[60:120] - data[:60]), data[60:120] - data[:60])
+    assert np.all(path.length <= line.mean(axis=0) * (1 + 1e-9))
+
+
+def test_energy_falls_with_every_accepted_step(semicircle):
+    data, angle, metric = semicircle
+    a, b = data[np.argsort(angle)[[0]]], data[np.argsort(angle)[[-1]]]
+    t = np.linspace(0, 1, 33)
+    line = a[:, None] + t[:, None] * (b - a)[:, None]
+    energies = [descend(metric, line, t[None], 1e-9, k).energy[0] for k in range(1, 15)]
+    assert np.all(np.diff(energies) <= 0) and energies[-1] < 0.8 * energies[0]
+
+
+def test_a_saddle_is_left():
+    """Two ways around a hill, and a start exactly over its top: a geodesic, by symmetry, and not a shortest one."""
+    hill = od.Pullback(lambda x: jnp.array([x[0], x[1], 3 * jnp.exp(-2 * (x @ x))]))
+    a, b = [-2.0, 0.0], [2.0, 0.0]
+    over = od.geodesic(hill, a, [1.0, 0.0])
+    assert over(1.0)[1] == 0  # the way over the top stays in the plane of symmetry
+    path = od.shortest_path(hill, a, b, od.Energy())
+    assert path.certified and np.abs(path(0.5)[1]) > 0.5
+    t = np.linspace(0, 1, 400)
+    straight = np.stack([4 * t - 2, 0 * t], axis=1)
+    lifted = np.column_stack([straight, 3 * np.exp(-2 * np.sum(straight**2, axis=1))])
+    assert path.length < 0.9 * np.linalg.norm(np.diff(lifted, axis=0), axis=1).sum()
+
+
+def test_a_start_where_the_metric_is_not_a_number_is_told():
+    hole = od.MetricTensor(lambda x: jnp.eye(2) * jnp.where(x @ x < 0.25, jnp.nan, 1 + x[0] ** 2), 2)
+    with pytest.warns(od.ConvergenceWarning, match="1 of 2 paths .*non-finite"):
+        path = od.shortest_path(hole, [[-1.0, 0], [-1, 1]], [[1.0, 0.1], [1, 1.5]], od.Energy())
+    assert list(path.status) == [od.Status.NON_FINITE, od.Status.CONVERGED]
+
+
+def test_the_budget_is_kept_and_told(semicircle):
+    data, angle, metric = semicircle
+    far = np.argsort(angle)[[0, -1]]
+    with pytest.warns(od.ConvergenceWarning, match="out of budget"):
+        path = od.shortest_path(metric, *data[far], od.Energy(max_iter=2))
+    assert path.status == od.Status.MAX_ITERATIONS and path.iterations == 2 and not path.certified
+
+
+def test_bad_settings_get_a_sentence():
+    for settings, words in (
+        ({"elements": 12}, "power of two"),
+        ({"degree": 5}, "1 to 4"),
+        ({"tol": 0}, "positive"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            od.Energy(**settings)
