@@ -1,7 +1,8 @@
 """`Auto` on the reference set: certified, shortest, honest about its error; and other solvers beside it.
 
-    python benchmarks/auto.py            # Auto's table, symmetry, triangle inequality, work; then the library's others
-    python benchmarks/auto.py --peers    # the libraries in benchmarks/peers.py, on a part of the pairs (they are slow)
+    python benchmarks/auto.py                     # Auto's table, its work, symmetry, triangles, honesty; the others
+    python benchmarks/auto.py auto work           # only these parts
+    python benchmarks/auto.py peers               # the libraries in benchmarks/peers.py, on a part of the pairs
 
 The reference lengths in benchmarks/reference/lengths.npz were found by another method from at least 20 starts a pair.
 """
@@ -65,7 +66,7 @@ def table(name, found):
         print(f"| {group} | {mine.sum()} | {told} | {below[mine].sum()} | {found['seconds'][mine].mean() * 1e3:.1f} |")
 
 
-def honesty(found):
+def honesty():
     """`error` against the true error, where that is known: closed forms exactly, the others by rtol=1e-10."""
     true, told = [], []
     for family, _ in cases():
@@ -210,19 +211,24 @@ def peers(pairs=3):
         row(name, found)
 
 
+def auto():
+    table("Auto()", solve_all(od.Auto()))
+
+
+def others():
+    for solver in (od.Auto(effort=1), od.FixedPoint(), od.FixedPoint(mesh=50, tol=1e-6)):
+        table(repr(solver), solve_all(solver))
+    table("Collocation(), every fifth pair", solve_all(od.Collocation(), every=5))
+
+
+PARTS = {"auto": auto, "work": work, "symmetry": symmetry, "triangles": triangles, "honesty": honesty, "others": others}
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore", od.ConvergenceWarning)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", action="store_true", help="only the table of peers")
-    if parser.parse_args().peers:
-        peers()
-    else:
-        found = solve_all(od.Auto())
-        table("Auto()", found)
-        work()
-        symmetry()
-        triangles()
-        honesty(found)
-        for solver in (od.Auto(effort=1), od.FixedPoint(), od.FixedPoint(mesh=50, tol=1e-6)):
-            table(repr(solver), solve_all(solver))
-        table("Collocation(), every fifth pair", solve_all(od.Collocation(), every=5))
+    parser.add_argument(
+        "parts", nargs="*", choices=[*PARTS, "peers", []], help="which parts; all but peers if left out"
+    )
+    for part in parser.parse_args().parts or PARTS:
+        (PARTS | {"peers": peers})[part]()
+        sys.stdout.flush()

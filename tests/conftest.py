@@ -1,6 +1,19 @@
 """What several test files share: learned metrics, a counter of compilations, drawing without a screen."""
 
 import contextlib
+import gc
+import os
+import tempfile
+
+# Most of the tests' time goes into compiling: do it quickly rather than well, and once for all files and processes.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    compiled = tempfile.TemporaryDirectory()
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled.name
+os.environ |= {
+    "XLA_FLAGS": "--xla_backend_optimization_level=0",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
 
 import jax
 import matplotlib
@@ -17,6 +30,14 @@ def semicircle():
     """The semicircle of Sec. 4.1 with its metric: (data, angles, metric)."""
     data, angle = od.datasets.semicircle(200, random_state=0, return_angle=True)
     return data, angle, od.LocalPCA(data, sigma=0.15, rho=0.01)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_compiled_code():
+    """Compiled code takes memory maps, of which a process may have only so many: start each file without any."""
+    yield
+    jax.clear_caches()
+    gc.collect()
 
 
 @pytest.fixture

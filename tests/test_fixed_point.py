@@ -148,3 +148,90 @@ def test_scaling_the_metric_by_s_squared_scales_distance_by_s():
     p = problem("half-space", 2)
     scaled = od.MetricTensor(lambda x: 9.0 * p.metric.function(x), 2)
     np.testing.assert_allclose(od.distance(scaled, p.start, p.end, TIGHT), 3 * p.distance, rtol=1e-7)
+
+
+def far_apart(semicircle):
+    data, angle, metric = semicircle
+    return metric, data[np.argmax(angle)], data[np.argsort(angle)[:150:10]]
+
+
+def test_an_adaptive_mesh_certifies_what_ten_knots_do_not(semicircle):
+    metric, a, b = far_apart(semicircle)
+    rough = od.shortest_path(metric, a, b, od.FixedPoint(tol=1e-6, kernel=od.Matern(nu=4.5)))
+    path = od.shortest_path(metric, a, b, od.FixedPoint(mesh="adaptive", tol=1e-6))
+    assert path.certified.all() and rough.certified.mean() < 0.3
+    knots = path.curve.process.knots
+    assert knots.shape == path.curve.z.shape[:2] and np.all(np.diff(knots, axis=1) > 0)
+    sure = od.shortest_path(metric, a, b, init=path)  # of the same geodesics, some of which are not the shortest
+    np.testing.assert_allclose(path.length, sure.length, rtol=1e-5)
+    assert path.std(T).shape == (15, len(T), 2) and path.sample(T[:9], 3, random_state=0).shape == (3, 15, 9, 2)
+
+
+def test_an_adaptive_mesh_is_each_problems_own_whatever_its_neighbours(semicircle, tmp_path):
+    metric, a, b = far_apart(semicircle)
+    solver = od.FixedPoint(mesh="adaptive", tol=1e-6)
+    near = a + 0.05  # ten knots are enough for this one
+    both = od.shortest_path(metric, a, np.stack([b[0], near]), solver)
+    alone = od.shortest_path(metric, a, near, solver)
+    assert alone.curve.z.shape[1] < both.curve.z.shape[1] == np.sum(both.curve.process.knots[0] <= 1)
+    np.testing.assert_allclose(both[1](T), alone(T), atol=1e-10)
+    np.testing.assert_allclose(both[1].std(T[1:-1]), alone.std(T[1:-1]), rtol=1e-5)
+    both.save(tmp_path / "both.npz")
+    np.testing.assert_allclose(od.Path.load(tmp_path / "both.npz")(T), both(T), atol=1e-12)
+
+
+def test_andersons_steps_arrive_sooner_at_the_same_path(semicircle):
+    metric, a, b = far_apart(semicircle)
+    plain = od.shortest_path(metric, a, b, od.FixedPoint(mesh=20, tol=1e-4))
+    mixed = od.shortest_path(metric, a, b, od.FixedPoint(mesh=20, tol=1e-4, step="anderson"))
+    assert mixed.converged.all() and mixed.iterations.sum() < 0.7 * plain.iterations.sum()
+    np.testing.assert_allclose(mixed.length, plain.length, rtol=1e-4)
+
+
+@pytest.mark.parametrize("step", ["mann", "ishikawa"])
+def test_classical_iterations_find_easy_paths_and_tell_where_they_fail(semicircle, step):
+    p = problem("half-space", 2)
+    path = od.shortest_path(p.metric, p.start, p.end, od.FixedPoint(mesh=20, tol=1e-2, step=step))
+    assert path.converged.all()
+    np.testing.assert_allclose(path.length, p.distance, rtol=1e-2)
+    metric, a, b = far_apart(semicircle)
+    with pytest.warns(od.ConvergenceWarning):
+        hard = od.shortest_path(metric, a, b, od.FixedPoint(step=step, max_iter=30))
+    assert np.all(hard.converged | np.isin(hard.status, [Status.MAX_ITERATIONS, Status.NON_FINITE]))
+
+
+def test_manns_iterates_are_averages():
+    """α = 1/(i + 1) makes z the running mean of all the z* so far."""
+    p = problem("half-space", 2)
+    solver = lambda n: od.FixedPoint(mesh=12, tol=1e-30, step="mann", max_iter=n)
+    with pytest.warns(od.ConvergenceWarning):
+        z = [od.shortest_path(p.metric, p.start, p.end, solver(n)).curve for n in (3, 4, 5)]
+    f = lambda c: p.metric.acceleration(c.evaluate(c.process.knots), c.evaluate(c.process.knots, 1))
+    np.testing.assert_allclose(z[1].z, z[0].z + (f(z[0]) - z[0].z) / 4, atol=1e-9)
+    np.testing.assert_allclose(z[2].z, z[1].z + (f(z[1]) - z[1].z) / 5, atol=1e-9)
+
+
+def test_calibration_makes_the_accelerations_likeliest(semicircle):
+    metric, a, b = far_apart(semicircle)
+    plain = od.shortest_path(metric, a, b, od.FixedPoint(mesh=20))
+    path = od.shortest_path(metric, a, b, od.FixedPoint(mesh=20, calibrate=True))
+    np.testing.assert_array_equal(path(T), plain(T))  # V cancels from the mean
+    factor = (path.covariance(0.3)[:, 0, 0] / plain.covariance(0.3)[:, 0, 0])[:3]
+    process, V = plain.curve.process, plain._amplitude()[:3]
+    gram = process.prior(process.knots, process.knots, 2, 2) + process.noise * np.eye(20)
+
+    def log_likelihood(i, scale):
+        K = np.kron(scale * V[i], gram)
+        z = plain.curve.z[i].T.ravel()
+        return -0.5 * z @ np.linalg.solve(K, z) - 0.5 * np.linalg.slogdet(K)[1]
+
+    for i in range(3):
+        best = log_likelihood(i, factor[i])
+        assert best > log_likelihood(i, 0.9 * factor[i]) and best > log_likelihood(i, 1.1 * factor[i])
+
+
+def test_unknown_settings_get_a_sentence():
+    with pytest.raises(ValueError, match='mesh should be a number of knots or "adaptive"'):
+        od.FixedPoint(mesh="fine")
+    with pytest.raises(ValueError, match="step should be one of backtracking, mann, ishikawa, anderson"):
+        od.FixedPoint(step="newton")

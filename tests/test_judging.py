@@ -143,3 +143,37 @@ def test_a_curve_that_runs_to_infinity_is_judged_without_a_warning_of_numpys(sem
     wild = GPCurve(uniform_process(10, od.SquaredExponential(), 1e-7), data[:1], data[1:2], np.full((1, 10, 2), 1e200))
     verdict = judge(metric, wild, data[:1], data[1:2])
     assert not verdict.certified[0]
+
+
+@pytest.mark.parametrize("angle", [2.5, 2.9, 3.05, 3.1, 3.13])
+def test_up_to_the_conjugate_point_a_great_circle_is_certified_with_an_honest_error(angle):
+    """Where the second variation is all but singular, a small residual is no small error."""
+    sphere = problem("sphere", 2).metric
+    a, b = np.tan(-angle / 4) * np.array([1.0, 0]), np.tan(angle / 4) * np.array([np.cos(0.1), np.sin(0.1)])
+    truth = od.distance(sphere, a, b, od.Auto(rtol=1e-11))
+    for mesh in (6, 8, 12):
+        path = od.shortest_path(sphere, a, b, od.FixedPoint(mesh=mesh, tol=1e-7, max_iter=5000))
+        if path.certified:
+            assert abs(path.length / truth - 1) <= path.error
+
+
+def test_past_the_conjugate_point_a_great_circle_is_a_saddle():
+    sphere = problem("sphere", 2).metric
+    base = np.array([-0.5, 0.0])
+    unit = np.array([1.0, 0.0]) / sphere.norm(base, [1.0, 0.0])
+    short, long = od.geodesic(sphere, base, 3.0 * unit), od.geodesic(sphere, base, 3.3 * unit)
+    assert short.certified and short.verdict.minimising[0]
+    assert not long.certified and not long.verdict.minimising[0] and long.error == np.inf
+    assert long.residual < 1e-3 and "curves nearby are shorter" in long.message
+
+
+def test_the_estimate_is_useful_not_only_safe(semicircle):
+    data, angle, metric = semicircle
+    a, b = data[np.argmax(angle)], data[np.argsort(angle)[:150:5]]
+    for solver in (od.Energy(16, degree=1), od.Energy(16, degree=2), od.FixedPoint(mesh=30, tol=1e-6)):
+        path = od.shortest_path(metric, a, b, solver)
+        truth = od.shortest_path(metric, a, b, od.Auto(rtol=1e-10), init=path).length  # of the same geodesic
+        off = np.abs(path.length / truth - 1)
+        seen = np.isfinite(path.error) & (off > 1e-11) & (off < 1e-2)
+        assert seen.sum() > 20 and np.all(path.error[seen] >= off[seen])
+        assert np.median(path.error[seen] / off[seen]) < 30

@@ -60,7 +60,7 @@ def test_indexing_takes_the_same_paths(grid):
 
 def test_problems_do_not_depend_on_the_company(semicircle, grid):
     data, _, metric = semicircle
-    alone = od.shortest_path(metric, data[1], data[5])
+    alone = od.shortest_path(metric, data[1], data[5], od.FixedPoint())
     np.testing.assert_allclose(alone(T), grid(T)[1, 2], atol=1e-9)
     np.testing.assert_allclose(alone.length, grid.length[1, 2], rtol=1e-9)
 
@@ -153,4 +153,4 @@ def test_a_path_says_in_three_lines_what_was_found(grid):
     one, many = repr(grid[0, 0]).splitlines(), repr(grid).splitlines()
     assert len(one) == len(many) == 3
     assert "length" in one[1] and "not certified" in one[2] and "converged" in one[2]
-    assert "12 Paths" in many[0] and "12 converged, 0 certified" in many[2]
+    assert "12 Paths" in many[0] and "12 converged, " in many[2]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from orthodrome import datasets, io, plotting
+    from orthodrome import datasets, gradients, io, plotting
     from orthodrome._boundary import ConvergenceWarning
     from orthodrome.curves import Matern, SquaredExponential
     from orthodrome.distances import distance, distance_matrix
@@ -46,6 +46,7 @@ _HOME = {
     "log_map": "maps",
     "exp_map": "maps",
     "geodesic": "maps",
+    "gradients": None,
     "plotting": None,
 }
 """Where each public name lives; None for a module of its own."""
@@ -72,6 +73,7 @@ __all__ = [
     "distance_matrix",
     "exp_map",
     "geodesic",
+    "gradients",
     "io",
     "log_map",
     "plotting",

@@ -18,6 +18,7 @@ HEADER = ["solver", "paths", "converged", "certified", "mean length*", "ms a pat
 FOOTNOTE = "* over the paths that every solver found"
 
 SOLVERS = {
+    "Auto()": od.Auto(),
     "FixedPoint()": od.FixedPoint(),
     "FixedPoint(mesh=50, tol=1e-6)": od.FixedPoint(mesh=50, tol=1e-6),
     "Collocation()": od.Collocation(),
@@ -42,7 +43,7 @@ def run(folder: Path, seed: int, say: Callable[[str], Any]) -> list[list[str]]:
             solved[name] = od.shortest_path(metric, base, ends[::EVERY], solver)
             seconds[name] = time.perf_counter() - began
         say("  drawing …")
-        every = od.shortest_path(metric, base, ends, od.FixedPoint(mesh=50, tol=1e-6))
+        every = od.shortest_path(metric, base, ends)
     by_all = np.all([path.converged for path in solved.values()], axis=0)
     rows = [
         [

@@ -7,11 +7,16 @@ from typing import Any
 import numpy as np
 
 from orthodrome import _boundary, solving
+from orthodrome.curves import join_curves
+from orthodrome.judging import judge
 from orthodrome.metrics import Metric
-from orthodrome.solvers import Solver
+from orthodrome.solvers import Auto, Solver
 from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
+
+SHORTCUT_ROUNDS = 3
+"""How often a distance matrix is searched for pairs that are nearer by way of a third point."""
 
 
 def distance(metric: Metric, a: Any, b: Any, solver: Solver | None = None, return_info: bool = False) -> Any:
@@ -44,7 +49,8 @@ def distance_matrix(
 ) -> Any:
     """All distances between the rows of `points`, (n, d) → (n, n), or from them to the rows of `others`, (n, m).
 
-    Without `others` each pair is solved once. Work goes in blocks, so memory is that of the result and a little more.
+    Without `others` each pair is solved once; with `Auto`, those that turn out nearer by way of a third point are solved
+    again from there, so that the triangle inequality holds within the errors. Work goes in blocks, so memory is that of the result and a little more.
     `progress=True` shows a bar on standard error. `return_info=True` also returns an `Info` of (n, n) or (n, m) arrays.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
@@ -65,6 +71,8 @@ def distance_matrix(
             length[at], status[at] = verdict.length, solution.status
             error[at], certified[at] = verdict.error, verdict.certified
     unsolved = status
+    if others is None and isinstance(solver, Auto):
+        _take_shortcuts(metric, x, solver, length, status, error, certified)
     if others is None:
         unsolved = status[np.triu_indices(len(x), 1)]
         for array in (length, status, error):  # the lower half is still zero
@@ -73,6 +81,46 @@ def distance_matrix(
     _boundary.warn_unconverged(unsolved, "paths")
     info = solving.Info(status == Status.CONVERGED, certified, status, error)
     return (length, info) if return_info else length
+
+
+def _take_shortcuts(
+    metric: Metric, x: Array, solver: Auto, length: Array, status: Array, error: Array, certified: Array
+) -> None:
+    """Where the way through a third point is shorter than the path that was found, begin from there; in place.
+
+    Only the upper halves of the matrices are looked at and mended.
+    """
+    for _ in range(SHORTCUT_ROUNDS):
+        upper = np.triu(np.ones(length.shape, dtype=bool), 1)
+        D, slack = (np.where(upper, array, array.T) for array in (length, length * np.where(certified, error, 0.0)))
+        i, j, k = _detours(D, slack)
+        i, j, k = (index[i < k] for index in (i, j, k))
+        for first in range(0, len(i), solving.BLOCK):
+            some = slice(first, first + solving.BLOCK)
+            a, via, b = x[i[some]], x[j[some]], x[k[some]]
+            legs = [solver.solve(metric, *ends, None).curve for ends in ((a, via), (via, b))]
+            init = join_curves(*legs, D[i[some], j[some]], D[j[some], k[some]])
+            solution = solver.solve(metric, a, b, init)
+            verdict = solution.verdict or judge(metric, solution.curve, a, b, solver.rtol)
+            shorter = verdict.length < length[i[some], k[some]]
+            at = (i[some][shorter], k[some][shorter])
+            length[at], status[at] = verdict.length[shorter], solution.status[shorter]
+            error[at], certified[at] = verdict.error[shorter], verdict.certified[shorter]
+        if not len(i):
+            return
+
+
+def _detours(D: Array, slack: Array) -> tuple[Array, Array, Array]:
+    """The pairs (i, k), with the point j, for which D[i, j] + D[j, k] is less than D[i, k] by more than the errors."""
+    found = []
+    for i in range(len(D)):
+        through = D[i][:, None] + D + slack[i][:, None] + slack  # (j, k)
+        through[i] = np.inf
+        np.fill_diagonal(through, np.inf)
+        j = np.argmin(through, axis=0)
+        k = np.flatnonzero(through[j, np.arange(len(D))] < D[i] - slack[i])
+        found.append((np.full(len(k), i), j[k], k))
+    return tuple(np.concatenate(column) for column in zip(*found, strict=True)) if found else (np.zeros(0, int),) * 3
 
 
 def _require_rows(metric: Metric, value: Any, name: str) -> Array:

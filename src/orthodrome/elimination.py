@@ -32,6 +32,12 @@ def solve(
     return inside, nodes, jnp.minimum(smallest, smallest_node)
 
 
+def solve_dense(A: Float[Array, "m m"], b: Float[Array, " m"]) -> tuple[Float[Array, " m"], Float[Array, ""]]:
+    """The solution of one small positive definite system, and its smallest pivot."""
+    rows, _, smallest = _eliminate(jnp.concatenate([A, b[:, None]], axis=1)[None], len(b))
+    return rows[0, :, -1], smallest
+
+
 def _reduce(chain: Any, d: int) -> tuple[Any, Any]:
     """The nodes of a chain of elements (K, 2d, 2d + 1) that have no interior, and the smallest pivot."""
     K = len(chain)

@@ -153,10 +153,14 @@ class Path:
     # --- the Gaussian process posterior ---
 
     def covariance(self, t: Any) -> Array:
-        """The posterior covariance of the point at each time: (..., T, d, d), with V = [(a−b)ᵀS(a−b)]·S."""
+        """The posterior covariance of the point at each time: (..., T, d, d), with V = [(a−b)ᵀS(a−b)]·S.
+
+        After `FixedPoint(calibrate=True)`, V is scaled to what makes the accelerations likeliest.
+        """
         times = _boundary.as_times(t)
-        variance = np.diagonal(self._posterior_curve.process.covariance(times.ravel(), times.ravel())).clip(min=0.0)
-        out = variance[:, None, None] * self._amplitude()[:, None]
+        in_time = self._posterior_curve.process.covariance(times.ravel(), times.ravel())
+        variance = np.diagonal(in_time, axis1=-2, axis2=-1).clip(min=0.0)
+        out = variance[..., None, None] * self._amplitude()[:, None]
         return self._shaped(out.reshape(len(self.curve), *times.shape, self.dim, self.dim))
 
     def std(self, t: Any) -> Array:
@@ -266,7 +270,10 @@ class Path:
         """V = [(a−b)ᵀ S (a−b)] · S for each path: (P, d, d)."""
         S = self._metric.prior_covariance(self.dim)
         step = self.curve.end - self.curve.start
-        return np.einsum("pi,ij,pj->p", step, S, step)[:, None, None] * S
+        V = np.einsum("pi,ij,pj->p", step, S, step)[:, None, None] * S
+        if isinstance(self.curve, GPCurve) and self.curve.calibrated:
+            V = self.curve.process.evidence_scale(self.curve.z, V)[:, None, None] * V
+        return V
 
     @property
     def _posterior_curve(self) -> GPCurve:

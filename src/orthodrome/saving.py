@@ -28,6 +28,7 @@ def write(file: str | FilePath, path: dict[str, Any]) -> None:
         header["kernel"] = {"name": type(process.kernel).__name__, **dataclasses.asdict(process.kernel)}
         arrays |= {"knots": process.knots, "noise": np.asarray(process.noise)}
         arrays |= {"start": curve.start, "end": curve.end, "z": curve.z}
+        header["calibrated"] = curve.calibrated
     else:
         arrays |= _fields(curve)
     if isinstance(metric, LocalPCA):
@@ -55,7 +56,7 @@ def read(file: str | FilePath) -> dict[str, Any]:
     if "kernel" in header:
         kernel = _KERNELS[header["kernel"].pop("name")](**header["kernel"])
         process = GaussianProcess(arrays["knots"], kernel, float(arrays["noise"]))
-        curve: Any = GPCurve(process, arrays["start"], arrays["end"], arrays["z"])
+        curve: Any = GPCurve(process, arrays["start"], arrays["end"], arrays["z"], header["calibrated"])
     else:
         curve = PiecewiseCurve(**{field.name: arrays[field.name] for field in dataclasses.fields(PiecewiseCurve)})
     has_metric = "metric_data" in arrays

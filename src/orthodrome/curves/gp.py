@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from orthodrome.curves.kernels import Kernel
+from orthodrome.curves.piecewise import follow
 
 Array = np.ndarray[Any, Any]
 
@@ -21,22 +22,33 @@ SAFE_RCOND = 1e-14
 
 ENDS = np.array([0.0, 1.0])
 
+FAR = 1e3
+"""Knots so far outside [0, 1], and from one another, have no covariance with anything in it."""
+
+BLOCK_NUMBERS = 2**22
+"""Weights evaluated at once, where each curve has its own: bounds memory (32 MiB)."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GaussianProcess:
     """A scalar process on [0, 1] that knows both its ends and, up to noise, its accelerations at the knots."""
 
     knots: Array
+    """(N,), or (P, N): a mesh of its own for each of P curves; those with fewer knots have the rest far outside [0, 1],
+    where they matter to nothing (`far_knots`)."""
     kernel: Kernel
     noise: float
 
     def __post_init__(self) -> None:
+        if not self.knots.size:
+            return
         eigenvalues = np.linalg.eigvalsh(self._gram)
-        if not eigenvalues[0] > SAFE_RCOND * eigenvalues[-1]:
+        smallest, largest = eigenvalues[..., 0].min(), eigenvalues[..., -1].max()
+        if not np.all(eigenvalues[..., 0] > SAFE_RCOND * eigenvalues[..., -1]):
             raise ValueError(
-                f"a mesh of {len(self.knots)} knots with noise {self.noise:g} and {self.kernel} is not safe: the Gram "
-                f"matrix has eigenvalues from {eigenvalues[0]:.1e} to {eigenvalues[-1]:.1e}. Take more noise, fewer "
-                "knots, a shorter lengthscale or a Matern kernel."
+                f"a mesh of {self.knots.shape[-1]} knots with noise {self.noise:g} and {self.kernel} is not safe: the "
+                f"Gram matrix has eigenvalues from {smallest:.1e} to {largest:.1e}. Take more noise, fewer knots, a "
+                "shorter lengthscale or a Matern kernel."
             )
 
     def prior(self, t: Array, s: Array, t_order: int, s_order: int) -> Array:
@@ -49,9 +61,9 @@ class GaussianProcess:
         W = self._regress(t, order)
         # At the ends W is zero but for rounding, which the accelerations multiply: take the straight line through
         # those errors out, so that the ends are exact.
-        left, right = self._end_errors
+        left, right = self._end_errors[..., :1, :], self._end_errors[..., 1:, :]
         if order == 0:
-            return W - (1 - t)[:, None] * left - t[:, None] * right
+            return W - (1 - t)[..., None] * left - t[..., None] * right
         return W - (right - left) if order == 1 else W
 
     def covariance(self, t: Array, s: Array, t_order: int = 0, s_order: int = 0) -> Array:
@@ -60,22 +72,44 @@ class GaussianProcess:
 
     def _stationary(self, t: Array, s: Array, t_order: int, s_order: int) -> Array:
         # d/ds of φ(t − s) changes the sign
-        return (-1) ** s_order * self.kernel.derivative(t[:, None] - s[None, :], t_order + s_order)
+        return (-1) ** s_order * self.kernel.derivative(t[..., :, None] - s[..., None, :], t_order + s_order)
 
     def _regress(self, t: Array, order: int) -> Array:
-        return scipy.linalg.cho_solve(self._factor, self.prior(t, self.knots, order, 2).T).T
+        load = self.prior(t, self.knots, order, 2).swapaxes(-1, -2)
+        factor = np.broadcast_to(self._factor, (*load.shape[:-2], *self._factor.shape[-2:]))
+        return np.asarray(scipy.linalg.cho_solve((factor, True), load)).swapaxes(-1, -2)
+
+    def evidence_scale(self, z: Array, V: Array) -> Array:
+        """The factor on the amplitude V (P, d, d) under which the accelerations z (P, N, d) are likeliest: (P,).
+
+        Type-II maximum likelihood: the mean of zᵀ (V ⊗ G)⁻¹ z over all N d numbers, G the knots' Gram matrix.
+        """
+        factor = np.broadcast_to(self._factor, (len(z), *self._factor.shape[-2:]))
+        white = np.asarray(scipy.linalg.cho_solve((factor, True), z))
+        inside = np.broadcast_to(self.knots <= 1.0, z.shape[:2]).sum(axis=1)
+        return np.einsum("pni,pij,pnj->p", z, np.linalg.pinv(V), white) / (inside * z.shape[2])
+
+    def take(self, index: Any) -> "GaussianProcess":
+        """The process of some of the curves."""
+        return self if self.knots.ndim == 1 else dataclasses.replace(self, knots=self.knots[index])
 
     @cached_property
     def _gram(self) -> Array:
-        return self.prior(self.knots, self.knots, 2, 2) + self.noise * np.eye(len(self.knots))
+        return self.prior(self.knots, self.knots, 2, 2) + self.noise * np.eye(self.knots.shape[-1])
 
     @cached_property
-    def _factor(self) -> Any:
-        return scipy.linalg.cho_factor(self._gram, lower=True)
+    def _factor(self) -> Array:
+        return np.linalg.cholesky(self._gram)
 
     @cached_property
     def _end_errors(self) -> Array:
         return self._regress(ENDS, 0)
+
+
+def far_knots(knots: Array, count: int) -> Array:
+    """The meshes (P, N) with more knots, `count` in all, that do not matter."""
+    extra = FAR * np.arange(1, count - knots.shape[1] + 1)
+    return np.concatenate([knots, np.broadcast_to(extra, (len(knots), len(extra)))], axis=1)
 
 
 @lru_cache(maxsize=64)
@@ -95,23 +129,36 @@ class GPCurve:
     """(P, d)"""
     z: Array
     """(P, N, d): the accelerations at the knots, which parametrise the curve."""
+    calibrated: bool = False
+    """Whether the posterior's spread is scaled to what the accelerations make likeliest."""
 
     @property
     def pieces(self) -> int:
         """Intervals between knots: how finely the curve can bend."""
-        return len(self.process.knots) - 1
+        return self.process.knots.shape[-1] - 1
 
     def mesh(self, panels: int) -> Array:
-        """Evenly spaced times (panels + 1,), the same for all curves."""
-        return np.linspace(0.0, 1.0, panels + 1)
+        """Times (panels + 1,) that are evenly spaced as the knots are, or (P, panels + 1) that follow each's own."""
+        knots = self.process.knots
+        if knots.ndim == 1:
+            return np.linspace(0.0, 1.0, panels + 1)
+        return follow(np.minimum(knots, 1.0), panels)
 
     def evaluate(self, t: Array, order: int = 0) -> Array:
         """The curve's derivative of this order at the times (T,): (P, T, d)."""
-        return straight_line(self.start, self.end, t, order) + self.process.weights(t, order) @ self.z
+        line = straight_line(self.start, self.end, t, order)
+        if self.process.knots.ndim == 1:
+            return line + self.process.weights(t, order) @ self.z
+        size = max(1, BLOCK_NUMBERS // max(1, t.shape[-1] * self.z.shape[1]))  # the weights are each curve's own
+        blocks = [slice(first, first + size) for first in range(0, len(self), size)]
+        times = np.broadcast_to(t, (len(self), t.shape[-1]))
+        bends = [self.process.take(some).weights(times[some], order) @ self.z[some] for some in blocks]
+        return line + np.concatenate(bends) if bends else line
 
     def take(self, index: Any) -> "GPCurve":
         """Some of the curves."""
-        return dataclasses.replace(self, start=self.start[index], end=self.end[index], z=self.z[index])
+        process = self.process.take(index)
+        return dataclasses.replace(self, process=process, start=self.start[index], end=self.end[index], z=self.z[index])
 
     def __len__(self) -> int:
         return len(self.start)
@@ -122,6 +169,6 @@ def straight_line(start: Array, end: Array, t: Array, order: int) -> Array:
     step = (end - start)[:, None, :]
     if order == 0:
         # the second half is measured from the end, so that both ends come out exact
-        from_end = end[:, None, :] - (1 - t)[:, None] * step
-        return np.where(t[:, None] <= 0.5, start[:, None, :] + t[:, None] * step, from_end)
-    return np.broadcast_to(step if order == 1 else np.zeros_like(step), (len(start), len(t), start.shape[1]))
+        from_end = end[:, None, :] - (1 - t)[..., None] * step
+        return np.where(t[..., None] <= 0.5, start[:, None, :] + t[..., None] * step, from_end)
+    return np.broadcast_to(step if order == 1 else np.zeros_like(step), (len(start), t.shape[-1], start.shape[1]))

@@ -54,11 +54,7 @@ class PiecewiseCurve:
 
     def mesh(self, panels: int) -> Array:
         """Times (P, panels + 1) that follow each curve's own breaks, several or a fraction of a piece to a panel."""
-        own = np.argmax(self.breaks >= 1.0, axis=1)[:, None]  # pieces of positive width
-        place = own * np.linspace(0.0, 1.0, panels + 1)
-        left = np.minimum(place.astype(int), own - 1)
-        row = np.arange(len(self))[:, None]
-        return self.breaks[row, left] + (place - left) * (self.breaks[row, left + 1] - self.breaks[row, left])
+        return follow(self.breaks, panels)
 
     def evaluate(self, t: Array, order: int = 0) -> Array:
         """The curves' derivative of this order at the times (T,), or at times of their own (P, T): (P, T, d)."""
@@ -112,6 +108,15 @@ class PiecewiseCurve:
         return len(self.breaks)
 
 
+def follow(breaks: Array, panels: int) -> Array:
+    """Times (P, panels + 1) spread as the breaks (P, K) are, whatever their number."""
+    own = np.argmax(breaks >= 1.0, axis=1)[:, None]  # pieces of positive width
+    place = own * np.linspace(0.0, 1.0, panels + 1)
+    left = np.minimum(place.astype(int), own - 1)
+    row = np.arange(len(breaks))[:, None]
+    return breaks[row, left] + (place - left) * (breaks[row, left + 1] - breaks[row, left])
+
+
 def resample(values: Array, at: Array, count: int) -> Array:
     """Polylines (P, S, d), known at increasing numbers (P, S), at `count` evenly spaced ones from first to last."""
     P, S = at.shape
@@ -124,6 +129,16 @@ def resample(values: Array, at: Array, count: int) -> Array:
     width = at[row, right] - at[row, right - 1]
     u = np.clip((wanted - at[row, right - 1]) / np.where(width > 0, width, 1.0), 0.0, 1.0)[..., None]
     return (1 - u) * values[row, right - 1] + u * values[row, right]
+
+
+def join_curves(
+    first: Any, second: Any, first_length: Array, second_length: Array, points: int = 129
+) -> PiecewiseCurve:
+    """Curves that run through the first and then through the second ones, at the pace that their lengths (P,) set."""
+    t = np.linspace(0.0, 1.0, points)
+    values = np.concatenate([first.evaluate(t), second.evaluate(t)], axis=1)
+    at = np.concatenate([first_length[:, None] * t, first_length[:, None] + second_length[:, None] * t], axis=1)
+    return PiecewiseCurve.through(resample(values, at, points))
 
 
 def stack_ragged(curves: Sequence[PiecewiseCurve]) -> PiecewiseCurve:

@@ -133,6 +133,10 @@ class Metric(eqx.Module):
         """`acceleration` for the library's own (P, d) arrays: no checks, NaN where there is no number."""
         return batching.over_points(_acceleration, self, x, v)
 
+    def squared_norms(self, x: np.ndarray[Any, Any], v: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """vᵀ M v for the library's own (P, d) arrays: no checks, NaN where there is no number."""
+        return batching.over_points(_inner, self, x, v, v)
+
     def require_points(self, value: Any, name: str) -> np.ndarray[Any, Any]:
         """Points `(..., d)` this metric can be evaluated at, or an error that says why not."""
         return _boundary.as_points(value, name, self.dim)

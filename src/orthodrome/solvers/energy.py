@@ -64,7 +64,7 @@ class Energy(Solver):
     def solve(self, metric: Metric, start: Array, end: Array, init: Curve | None) -> Solution:
         """Descend from `init`, or from the straight line."""
         breaks = np.broadcast_to(np.linspace(0.0, 1.0, self.elements + 1), (len(start), self.elements + 1))
-        times = elements.node_times(breaks[0], self.degree)
+        times = elements.node_times(np.linspace(0.0, 1.0, self.elements + 1), self.degree)
         nodes = straight_line(start, end, times, 0)
         if init is not None:
             moving = np.any(start != end, axis=1)  # from a point to itself, stay there
