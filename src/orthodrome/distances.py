@@ -49,8 +49,9 @@ def distance_matrix(
 ) -> Any:
     """All distances between the rows of `points`, (n, d) → (n, n), or from them to the rows of `others`, (n, m).
 
-    Without `others` each pair is solved once; with `Auto`, those that turn out nearer by way of a third point are solved
-    again from there, so that the triangle inequality holds within the errors. Work goes in blocks, so memory is that of the result and a little more.
+    Without `others` each pair is solved once; with `Auto`, those that turn out nearer by way of a third point are
+    solved again from there, so that the triangle inequality holds within the errors. Work goes in blocks, so memory is
+    that of the result and a little more.
     `progress=True` shows a bar on standard error. `return_info=True` also returns an `Info` of (n, n) or (n, m) arrays.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
@@ -99,7 +100,7 @@ def _take_shortcuts(
             some = slice(first, first + solving.BLOCK)
             a, via, b = x[i[some]], x[j[some]], x[k[some]]
             legs = [solver.solve(metric, *ends, None).curve for ends in ((a, via), (via, b))]
-            init = join_curves(*legs, D[i[some], j[some]], D[j[some], k[some]])
+            init = join_curves(legs, [D[i[some], j[some]], D[j[some], k[some]]])
             solution = solver.solve(metric, a, b, init)
             verdict = solution.verdict or judge(metric, solution.curve, a, b, solver.rtol)
             shorter = verdict.length < length[i[some], k[some]]
@@ -112,15 +113,18 @@ def _take_shortcuts(
 
 def _detours(D: Array, slack: Array) -> tuple[Array, Array, Array]:
     """The pairs (i, k), with the point j, for which D[i, j] + D[j, k] is less than D[i, k] by more than the errors."""
-    found = []
+    rows, vias, columns = [], [], []
     for i in range(len(D)):
         through = D[i][:, None] + D + slack[i][:, None] + slack  # (j, k)
         through[i] = np.inf
         np.fill_diagonal(through, np.inf)
         j = np.argmin(through, axis=0)
         k = np.flatnonzero(through[j, np.arange(len(D))] < D[i] - slack[i])
-        found.append((np.full(len(k), i), j[k], k))
-    return tuple(np.concatenate(column) for column in zip(*found, strict=True)) if found else (np.zeros(0, int),) * 3
+        rows.append(np.full(len(k), i))
+        vias.append(j[k])
+        columns.append(k)
+    nothing = [np.zeros(0, int)]
+    return np.concatenate(rows or nothing), np.concatenate(vias or nothing), np.concatenate(columns or nothing)
 
 
 def _require_rows(metric: Metric, value: Any, name: str) -> Array:

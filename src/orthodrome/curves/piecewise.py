@@ -131,14 +131,12 @@ def resample(values: Array, at: Array, count: int) -> Array:
     return (1 - u) * values[row, right - 1] + u * values[row, right]
 
 
-def join_curves(
-    first: Any, second: Any, first_length: Array, second_length: Array, points: int = 129
-) -> PiecewiseCurve:
-    """Curves that run through the first and then through the second ones, at the pace that their lengths (P,) set."""
+def join_curves(legs: Sequence[Any], lengths: Sequence[Array], points: int = 129) -> PiecewiseCurve:
+    """Curves that run through the first legs and then through the second, at the pace that their lengths (P,) set."""
     t = np.linspace(0.0, 1.0, points)
-    values = np.concatenate([first.evaluate(t), second.evaluate(t)], axis=1)
-    at = np.concatenate([first_length[:, None] * t, first_length[:, None] + second_length[:, None] * t], axis=1)
-    return PiecewiseCurve.through(resample(values, at, points))
+    first, second = (length[:, None] * t for length in lengths)
+    values = np.concatenate([leg.evaluate(t) for leg in legs], axis=1)
+    return PiecewiseCurve.through(resample(values, np.concatenate([first, first[:, -1:] + second], axis=1), points))
 
 
 def stack_ragged(curves: Sequence[PiecewiseCurve]) -> PiecewiseCurve:
