@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench format clean
+.PHONY: help demo test lint types bench peers format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,8 +25,11 @@ types: $(VENV)/.installed-test
 	@echo "== mypy"
 	@$(BIN)/mypy
 
-bench: $(VENV)/.installed-test ## the measured claims of the README, printed
+bench: $(VENV)/.installed-test ## the measured claims of README and docs, printed (an hour)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+peers: $(VENV)/.installed-bench ## other libraries on the same problems (an hour)
+	@$(BIN)/python benchmarks/auto.py peers
 
 format: $(VENV)/.installed-test ## let ruff mend what it can
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
@@ -46,3 +49,7 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 $(VENV)/.installed-test: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing orthodrome with its test tools (two minutes or so, once)"
 	@$(PIP) --editable '.[test,torch]' && touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "== installing the other libraries"
+	@$(PIP) --editable '.[bench]' && touch $@ $(VENV)/.installed

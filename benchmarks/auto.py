@@ -2,7 +2,7 @@
 
     python benchmarks/auto.py                     # Auto's table, its work, symmetry, triangles, honesty; the others
     python benchmarks/auto.py auto work           # only these parts
-    python benchmarks/auto.py peers               # the libraries in benchmarks/peers.py, on a part of the pairs
+    python benchmarks/auto.py peers               # the libraries in benchmarks/reference/peers.py, on a part of the pairs
 
 The reference lengths in benchmarks/reference/lengths.npz were found by another method from at least 20 starts a pair.
 """
@@ -155,7 +155,7 @@ def polyline_length(metric, points):
 
 
 def peers(pairs=3):
-    from peers import PEERS
+    from reference.peers import PEERS
 
     some = [
         (f, r)

@@ -7,8 +7,10 @@ import sys
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 import orthodrome as od
+from orthodrome.solvers import auto
 from orthodrome.status import Flaw
 from problems import NAMES, problem
 
@@ -52,6 +54,19 @@ def test_on_the_reference_set_paths_are_certified_shortest_and_never_too_short(r
         longer.append(path.length / length - 1)
         certified.append(path.certified)
     assert np.mean(np.concatenate(certified)) >= 0.995 and np.mean(np.concatenate(longer) <= 1e-3) >= 0.98
+
+
+def test_a_coarse_curve_that_slips_through_a_ridge_does_not_outshine_the_others():
+    """What the Gauss points missed is seen between them; so the curve that looks longer is followed up as well."""
+    flat = od.MetricTensor(lambda x: jnp.eye(2), 2)
+    t = np.linspace(0, np.pi, 97)[:, None]
+    bows = [np.concatenate([t, height * np.sin(t)], axis=1) for height in (2.0, 0.5)]
+    nodes, claimed = np.stack(bows)[None], np.array([[1.0, np.pi]])
+    sure = auto._sure_length(flat, nodes, claimed)
+    exact = [quad(lambda x: np.hypot(1, height * np.cos(x)), 0, np.pi)[0] for height in (2.0, 0.5)]
+    np.testing.assert_allclose(sure, min(exact), rtol=1e-3)
+    assert auto._distinct(nodes, claimed, 1.05 * sure).all()
+    assert not auto._distinct(nodes, claimed, 1.05 * claimed.min(axis=1)).all()
 
 
 def test_both_directions_are_the_same_curve(semicircle):
@@ -104,6 +119,10 @@ def test_alternatives_are_the_other_local_minimisers(hill):
     assert ways[0].length == hill.length
     assert ways(0.5)[0, 1] * ways(0.5)[1, 1] < 0  # one on either side
     assert ways.length[1] > ways.length[0] * (1 + 1e-6)
+    halves = [way(T) for way in ways]
+    apart = [np.abs(a - b).max() for i, a in enumerate(halves) for b in halves[:i]]
+    assert min(apart) > 0.05  # no geodesic twice
+    assert hill.iterations >= hill.solver_starts[0]
     assert f"the shortest of {hill.solver_starts[0]} starts" in hill.message and hill.solver_starts[0] > 1
 
 

@@ -56,8 +56,8 @@ CAUTION = 2.0
 """The estimate of the error is multiplied by this: it is right to first order, and the rest should lie below it."""
 
 RESIDUAL_FACTOR = 10.0
-"""The residual's maximum may be so many √rtol. Its mean square enters `error`; an interpolant's maximum is a spike near
-an end, several times larger."""
+"""The residual's maximum may be so many √rtol: `error`, which weighs it along the whole curve, goes with its square. An
+interpolant's maximum is a spike near an end, several times larger than the rest."""
 
 GAUSS, GAUSS_WEIGHTS, GAUSS_INTEGRALS = _gauss_rule()
 """The rule on [0, 1]: points, weights, and the integrals from 0 to each point of the polynomials through them."""

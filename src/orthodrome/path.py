@@ -124,7 +124,7 @@ class Path:
 
     @property
     def iterations(self) -> Any:
-        """How many iterations the solver took."""
+        """How many iterations the solver took; for `Auto` and `Energy`, how often they evaluated the energy."""
         return self._shaped(self.solver_iterations)
 
     # --- the curve ---

@@ -9,6 +9,7 @@ from orthodrome import _boundary, elements
 from orthodrome.curves import Curve, PiecewiseCurve, resample, stack_ragged, straight_line
 from orthodrome.judging import RTOL, Verdict, judge
 from orthodrome.metrics import Metric
+from orthodrome.roadmap import edge_lengths
 from orthodrome.solvers.base import Array, Others, Solution, Solver
 from orthodrome.solvers.energy import Descent, descend, smooth
 from orthodrome.solvers.graph import roads_of
@@ -42,11 +43,12 @@ FOLLOW = 0.5
 MAX_ITER = 300
 """Evaluations of the energy a stage, at most."""
 
-SAME_WAY, SAME_LENGTH = 0.05, 0.01
-"""Two coarse curves are one if they are closer than this, relative to the way and to the length."""
+SAME_WAY, SAME_LENGTH = 0.05, 0.002
+"""Two coarse curves are one if they are closer than this, relative to the way and to the length. Starts that lead to
+lengths further apart disagree."""
 
 WORSE = 0.05
-"""A coarse curve so much longer than the best is not followed up."""
+"""A coarse curve that is so much longer than the best is not followed up."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -91,7 +93,8 @@ class Auto(Solver):
         if not len(a):
             return _nothing(a)
         nodes, length, evaluations = self._search(metric, a, b, breaks, _given(init, backwards))
-        promising = _distinct(nodes, length, np.inf if self.alternatives else WORSE)
+        enough = np.inf if self.alternatives else (1 + WORSE) * _sure_length(metric, nodes, length)
+        promising = _distinct(nodes, length, enough)
         found = self._follow_up(metric, a, b, nodes, breaks, promising)
         failed = np.setdiff1d(np.arange(len(a)), found.problem[found.verdict.certified])
         others = np.zeros_like(promising)
@@ -99,6 +102,7 @@ class Auto(Solver):
         if others.any():  # what looked shortest on a coarse mesh was none; perhaps one of those that looked longer
             found = found.and_more(self._follow_up(metric, a, b, nodes, breaks, others))
         starts = np.maximum(np.isfinite(length).sum(axis=1), 1)
+        np.add.at(evaluations, found.problem, found.evaluations)
         return self._choose(found, backwards, evaluations, starts)
 
     def _search(
@@ -159,7 +163,7 @@ class Auto(Solver):
 
     def _polish(
         self, metric: Metric, a: Array, b: Array, nodes: Array, breaks: Array
-    ) -> tuple[PiecewiseCurve, Verdict, Array]:
+    ) -> tuple[PiecewiseCurve, Verdict, Array, Array]:
         """Curves of least energy near the nodes, smooth and judged; on a finer mesh where the judge is not content."""
         found = descend(metric, nodes, breaks, TOL * self.rtol, MAX_ITER)
         curve = smooth(metric, found.nodes, breaks)
@@ -177,7 +181,7 @@ class Auto(Solver):
         count = (breaks.shape[1] - 1) * REFINEMENT
         again = np.flatnonzero((status != Status.CONVERGED) & (status != Status.NON_FINITE))
         if not len(again) or count > self.max_elements:
-            return curve, verdict, status
+            return curve, verdict, status, found.iterations
         rough = curve.take(again)
         breaks = _spread(rough, count)
         nodes = rough.evaluate(elements.node_times(breaks, DEGREE))
@@ -189,6 +193,7 @@ class Auto(Solver):
             stack_ragged([curve.take(kept), finer[0]]).take(order),
             Verdict.concatenate([verdict.take(kept), finer[1]]).take(order),
             np.concatenate([status[kept], finer[2]])[order],
+            np.concatenate([found.iterations[kept], found.iterations[again] + finer[3]])[order],
         )
 
     def _follow_up(self, metric: Metric, a: Array, b: Array, nodes: Array, breaks: Array, which: Array) -> "_Found":
@@ -207,7 +212,7 @@ class Auto(Solver):
         best, rest = order[first], order[~first]
         others = None
         if self.alternatives:
-            rest = rest[verdict.minimising[rest] & finite[rest]]
+            rest = rest[verdict.minimising[rest] & finite[rest] & _another(found, order)[rest]]
             others = Others(curve.take(rest), verdict.take(rest), found.problem[rest])
         return Solution(curve.take(best), found.status[best], evaluations, verdict.take(best), starts, others)
 
@@ -219,6 +224,7 @@ class _Found(NamedTuple):
     curve: PiecewiseCurve
     verdict: Verdict
     status: Array
+    evaluations: Array
 
     def and_more(self, other: "_Found") -> "_Found":
         return _Found(
@@ -226,6 +232,7 @@ class _Found(NamedTuple):
             stack_ragged([self.curve, other.curve]),
             Verdict.concatenate([self.verdict, other.verdict]),
             np.concatenate([self.status, other.status]),
+            np.concatenate([self.evaluations, other.evaluations]),
         )
 
 
@@ -245,6 +252,20 @@ def _nothing(a: Array) -> Solution:
 
 def _length(found: Descent) -> Array:
     return np.where(np.isfinite(found.energy), np.sqrt(2 * found.energy), np.inf)
+
+
+def _sure_length(metric: Metric, nodes: Array, length: Array) -> Array:
+    """The shortest length (P,) that is sure to be reached: of the curves as they are, measured between the nodes too.
+
+    A coarse curve can slip through a ridge between two Gauss points. It then looks shorter than any path is, and must
+    not outshine the others.
+    """
+    P, S, N, d = nodes.shape
+    sure = length.copy()
+    several = np.isfinite(length) & (np.isfinite(length).sum(axis=1, keepdims=True) > 1)
+    ends = nodes[several][:, :-1].reshape(-1, d), nodes[several][:, 1:].reshape(-1, d)
+    sure[several] = edge_lengths(metric, *ends).reshape(-1, N - 1).sum(axis=1)
+    return sure.min(axis=1)
 
 
 def _along(routes: Array, times: Array) -> Array:
@@ -272,14 +293,14 @@ def _comes_first(a: Array, b: Array) -> Array:
     return (np.take_along_axis(a, at, axis=1) < np.take_along_axis(b, at, axis=1))[:, 0]
 
 
-def _distinct(nodes: Array, length: Array, worse: float) -> Array:
-    """Which of the curves (P, S, N, d) of each problem to follow up: not much longer than the best, no two alike."""
+def _distinct(nodes: Array, length: Array, enough: Any) -> Array:
+    """Which of the curves (P, S, N, d) of each problem to follow up: no longer than `enough` (P,), no two alike."""
     P, S = length.shape
     order = np.argsort(length, axis=1, kind="stable")
     row = np.arange(P)[:, None]
     nodes, length = nodes[row, order], length[row, order]
     way = np.linalg.norm(np.diff(nodes, axis=2), axis=-1).sum(axis=2)
-    keep = np.isfinite(length) & (length <= (1 + worse) * length[:, :1])
+    keep = np.isfinite(length) & (length <= np.reshape(enough, (-1, 1)))
     keep[:, 0] = True
     for later in range(1, S):
         for earlier in range(later):
@@ -288,6 +309,19 @@ def _distinct(nodes: Array, length: Array, worse: float) -> Array:
             keep[:, later] &= ~(alike & keep[:, earlier])
     out = np.zeros_like(keep)
     out[row, order] = keep
+    return out
+
+
+def _another(found: _Found, order: Array) -> Array:
+    """Which of the geodesics (C,) are no other one's double; `order` lists them by problem."""
+    problem = found.problem[order]
+    column = np.arange(len(order)) - np.searchsorted(problem, problem)
+    points = found.curve.evaluate(np.linspace(0.0, 1.0, ELEMENTS + 1))
+    shape = (problem[-1] + 1, column.max() + 1)
+    nodes, length = np.full((*shape, *points.shape[1:]), np.nan), np.full(shape, np.inf)
+    nodes[problem, column], length[problem, column] = points[order], found.verdict.length[order]
+    out = np.zeros(len(order), dtype=bool)
+    out[order] = _distinct(nodes, length, np.inf)[problem, column]
     return out
 
 

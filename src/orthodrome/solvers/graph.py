@@ -13,7 +13,7 @@ from orthodrome.solvers.base import Array, Solution, Solver
 from orthodrome.status import Status
 
 NEIGHBOURS = 10
-"""Neighbours each point is joined to: with 5 the routes are clearly worse (benchmarks/auto.py prints both)."""
+"""Neighbours each point is joined to."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)

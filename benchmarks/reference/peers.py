@@ -1,7 +1,6 @@
 """Other libraries' geodesic solvers on our problems: the same metric, each in its own terms.
 
-Requirements: pip install -c constraints.txt finslerax==1.1.0 stochman==0.3.0 geomstats==2.8.0 torch==2.13.0
-They bring optax 0.2.8, absl-py 2.5.1, pandas 3.1.1. geomstats imports `numpy.trapz`, gone in NumPy 2.4: lent below.
+The extra `bench` brings them (`make peers`). geomstats imports `numpy.trapz`, gone in NumPy 2.4: lent below.
 
 `PEERS[name](metric, start, end)` solves one problem and returns an `Answer`. A peer that is not installed is left out
 with a printed line; one that raises, or needs more than `LIMIT` seconds, answers with no points and the reason.
