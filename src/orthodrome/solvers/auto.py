@@ -260,7 +260,7 @@ def _sure_length(metric: Metric, nodes: Array, length: Array) -> Array:
     A coarse curve can slip through a ridge between two Gauss points. It then looks shorter than any path is, and must
     not outshine the others.
     """
-    P, S, N, d = nodes.shape
+    N, d = nodes.shape[2:]
     sure = length.copy()
     several = np.isfinite(length) & (np.isfinite(length).sum(axis=1, keepdims=True) > 1)
     ends = nodes[several][:, :-1].reshape(-1, d), nodes[several][:, 1:].reshape(-1, d)
