@@ -69,6 +69,16 @@ def test_a_coarse_curve_that_slips_through_a_ridge_does_not_outshine_the_others(
     assert not auto._distinct(nodes, claimed, 1.05 * claimed.min(axis=1)).all()
 
 
+def test_a_curve_that_leaps_through_infinity_does_not_win():
+    """All of infinity is one point of the sphere: coarse curves may leap there and have no length at all between."""
+    sphere = od.MetricTensor(lambda x: 4 * jnp.eye(2) / (1 + x @ x) ** 2, 2)
+    ends = np.array([[-1.08185343, -0.57973127], [1.383253, -0.08931835]])
+    lift = [np.append(2 * x, 1 - x @ x) / (1 + x @ x) for x in ends]
+    path = od.shortest_path(sphere, *ends)
+    assert path.certified
+    np.testing.assert_allclose(path.length, np.arccos(lift[0] @ lift[1]), rtol=1e-9)
+
+
 def test_both_directions_are_the_same_curve(semicircle):
     data, _, metric = semicircle
     there = od.shortest_path(metric, data[:12], data[12:24], od.Auto(rtol=1e-8))

@@ -1,5 +1,6 @@
 """The judge: right about curves that are geodesics, and not fooled by curves that only look like one at the knots."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -7,6 +8,7 @@ from scipy.integrate import quad
 import orthodrome as od
 from orthodrome.curves import GPCurve, PiecewiseCurve, uniform_process
 from orthodrome.judging import judge
+from orthodrome.status import Flaw
 from problems import problem
 
 HALF_PLANE = od.MetricTensor(lambda x: np.eye(2) / x[1] ** 2, 2)
@@ -177,3 +179,14 @@ def test_the_estimate_is_useful_not_only_safe(semicircle):
         seen = np.isfinite(path.error) & (off > 1e-11) & (off < 1e-2)
         assert seen.sum() > 20 and np.all(path.error[seen] >= off[seen])
         assert np.median(path.error[seen] / off[seen]) < 30
+
+
+def test_a_curve_that_leaps_past_the_quadrature_has_no_length():
+    """From a to far away and back to b, in between two looks: its speed is next to nothing wherever one looks."""
+    sphere = od.MetricTensor(lambda x: 4 * jnp.eye(2) / (1 + x @ x) ** 2, 2)
+    a, b = np.array([[-1.0, 0.3]]), np.array([[1.0, 0.3]])
+    stops = np.stack([a, 1e19 * a, 1e19 * b, b], axis=1)
+    nothing = np.zeros_like(stops)
+    leap = PiecewiseCurve(np.array([[0, 1e-9, 1 - 1e-9, 1]]), stops, nothing, nothing)
+    verdict = judge(sphere, leap, a, b)
+    assert np.isnan(verdict.length[0]) and verdict.flaw[0] == Flaw.UNMEASURED and not verdict.certified[0]

@@ -93,7 +93,10 @@ def _take_shortcuts(
     """
     for _ in range(SHORTCUT_ROUNDS):
         upper = np.triu(np.ones(length.shape, dtype=bool), 1)
-        D, slack = (np.where(upper, array, array.T) for array in (length, length * np.where(certified, error, 0.0)))
+        D = np.where(upper, length, length.T)
+        D = np.where(np.isfinite(D), D, np.inf)  # what was not found may be found through a third point
+        slack = np.where(upper, error, error.T) * np.where(np.isfinite(D), D, 0.0)
+        slack = np.where(certified & certified.T, slack, 0.0)
         i, j, k = _detours(D, slack)
         i, j, k = (index[i < k] for index in (i, j, k))
         for first in range(0, len(i), solving.BLOCK):
@@ -103,7 +106,7 @@ def _take_shortcuts(
             init = join_curves(legs, [D[i[some], j[some]], D[j[some], k[some]]])
             solution = solver.solve(metric, a, b, init)
             verdict = solution.verdict or judge(metric, solution.curve, a, b, solver.rtol)
-            shorter = verdict.length < length[i[some], k[some]]
+            shorter = np.isfinite(verdict.length) & ~(verdict.length >= length[i[some], k[some]])
             at = (i[some][shorter], k[some][shorter])
             length[at], status[at] = verdict.length[shorter], solution.status[shorter]
             error[at], certified[at] = verdict.error[shorter], verdict.certified[shorter]

@@ -52,6 +52,11 @@ QUADRATURE_RTOL = 1e-3
 QUADRATURE_GAIN = 16.0
 """The finer of two quadratures is at least so much closer than their difference: 256 times on a smooth curve."""
 
+LEAP = 2.0
+"""The steps between the points looked at, each measured where it begins, may together be so many times as long as the
+curve. A curve that leaps to where the metric is another can have next to no speed at all points looked at, and its
+length is then not a number to believe."""
+
 CAUTION = 2.0
 """The estimate of the error is multiplied by this: it is right to first order, and the rest should lie below it."""
 
@@ -116,7 +121,7 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
         return Verdict(none, none, none, none, none, np.zeros(0, dtype=bool), np.zeros(0, dtype=int))
     length, energy, change, gap = (np.full(P, np.nan) for _ in range(4))
     worst, slowest, fastest, fine_enough = np.zeros(P), np.full(P, np.inf), np.zeros(P), np.zeros(P, dtype=bool)
-    minimising = np.zeros(P, dtype=bool)
+    minimising, leaps = np.zeros(P, dtype=bool), np.zeros(P, dtype=bool)
     pending, panels = np.arange(P), max(PANELS, power_of_two(curve.pieces) // 2)
     for level in itertools.count():
         numbers = pending.size * panels * (GAUSS_POINTS + 1) * d
@@ -125,6 +130,7 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
             seen = _look(metric, curve.take(some), panels, closely)
             fine_enough[some] = seen.pace <= PANEL_REACH * metric.scale * panels
             change[some] = np.abs(seen.length - length[some])
+            leaps[some] = np.isfinite(seen.length) & (seen.steps > LEAP * seen.length)
             length[some], energy[some] = seen.length, seen.energy
             worst[some] = np.maximum(worst[some], seen.residual)
             slowest[some] = np.minimum(slowest[some], seen.slowest)
@@ -134,11 +140,12 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
         panels *= 2
         if level:  # a non-finite length will not improve; NaN compares as settled
             unsettled = (change > QUADRATURE_RTOL * rtol * length) | (np.isfinite(length) & ~fine_enough)
-            unsettled |= np.isfinite(gap) & ~minimising & (level < CLOSE_LOOKS)
+            unsettled |= (np.isfinite(gap) & ~minimising & (level < CLOSE_LOOKS)) | leaps
             pending = pending[unsettled[pending]]
             if not pending.size or panels > MOST_PANELS:
                 break
     still = (length == 0) & (worst == 0)
+    length, energy = np.where(leaps, np.nan, length), np.where(leaps, np.nan, energy)
     scale = np.where(still, 1.0, length)
     residual = worst / scale
     variation = np.where(still, 0.0, np.maximum(fastest / scale - 1, 1 - slowest / scale))
@@ -148,6 +155,7 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
     uneven = np.where(still, 0.0, np.abs(np.sqrt(2 * energy) / scale - 1))
     flaw = np.select(
         [
+            leaps,
             ~np.isfinite(length),
             ~_ends_meet(curve, start, end),
             ~(residual <= RESIDUAL_FACTOR * np.sqrt(rtol)),
@@ -155,7 +163,15 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
             ~(minimising | still),
             ~(error <= rtol),
         ],
-        [Flaw.NON_FINITE, Flaw.ENDS, Flaw.RESIDUAL, Flaw.SPEED, Flaw.NOT_MINIMISING, Flaw.ERROR],
+        [
+            Flaw.UNMEASURED,
+            Flaw.NON_FINITE,
+            Flaw.ENDS,
+            Flaw.RESIDUAL,
+            Flaw.SPEED,
+            Flaw.NOT_MINIMISING,
+            Flaw.ERROR,
+        ],
         Flaw.NONE,
     )
     return Verdict(length, energy, residual, variation, error, minimising | still, flaw)
@@ -170,6 +186,8 @@ class _Seen(NamedTuple):
     """The largest ‖c'' − f(c, c')‖_M."""
     slowest: Array
     fastest: Array
+    steps: Array
+    """The steps from each point to the next, measured where they begin, together."""
     pace: Array
     """The largest way in coordinates between two times, per time."""
     gap: Array
@@ -187,18 +205,22 @@ def _look(metric: Metric, curve: Curve, panels: int, closely: bool) -> _Seen:
     c, v, a = (curve.evaluate(times, order).reshape(P, panels, GAUSS_POINTS + 1, -1) for order in range(3))
     # the way a panel takes decides whether something could be missed between its points
     pace = np.linalg.norm(v, axis=-1).max(axis=(1, 2))
-    arrays = (c, v, a, widths)
+    ends = [curve.evaluate(ENDS, order) for order in range(3)]
+    stops = np.concatenate([ends[0][:, :1], c[:, :, :-1].reshape(P, -1, c.shape[-1]), ends[0][:, 1:]], axis=1)
+    first, inside = np.split(np.diff(stops, axis=1), [1], axis=1)
+    inside = inside.reshape(P, panels, GAUSS_POINTS, -1)
     if closely:
         tile = max(1, batching.POINT_TILE // (panels * GAUSS_POINTS))
-        speed, residual, gap, smallest_pivot = batching.over_points(_examine, metric, *arrays, tile=tile)
+        speed, residual, step_sizes, gap, smallest_pivot = batching.over_points(
+            _examine, metric, c, v, a, inside, widths, tile=tile
+        )
         minimising = smallest_pivot > 0
     else:
-        flat = (x[:, :, :-1].reshape(-1, c.shape[-1]) for x in (c, v, a))
-        speed, residual = (x.reshape(P, panels, -1) for x in batching.over_points(_measure, metric, *flat))
+        flat = [x.reshape(-1, c.shape[-1]) for x in (*(x[:, :, :-1] for x in (c, v, a)), inside)]
+        speed, residual, step_sizes = (x.reshape(P, panels, -1) for x in batching.over_points(_measure, metric, *flat))
         gap, minimising = np.full(P, np.nan), np.zeros(P, dtype=bool)
-    ends = (curve.evaluate(ENDS, order) for order in range(3))
-    flat = (x.reshape(-1, c.shape[-1]) for x in ends)
-    end_speed, end_residual = (x.reshape(P, 2) for x in batching.over_points(_measure, metric, *flat))
+    flat = [x.reshape(-1, c.shape[-1]) for x in (*ends, np.concatenate([first, 0 * first], axis=1))]
+    end_speed, end_residual, end_steps = (x.reshape(P, 2) for x in batching.over_points(_measure, metric, *flat))
     weights = widths[..., None] * GAUSS_WEIGHTS
     all_speeds = np.concatenate([speed.reshape(P, -1), end_speed], axis=1)
     return _Seen(
@@ -207,18 +229,20 @@ def _look(metric: Metric, curve: Curve, panels: int, closely: bool) -> _Seen:
         residual=np.maximum(residual.max(axis=(1, 2)), end_residual.max(axis=1)),
         slowest=all_speeds.min(axis=1),
         fastest=all_speeds.max(axis=1),
+        steps=step_sizes.sum(axis=(1, 2)) + end_steps[:, 0],
         pace=pace,
         gap=gap,
         minimising=minimising,
     )
 
 
-def _examine(metric: Metric, c: Any, v: Any, a: Any, widths: Any) -> tuple[Any, Any, Any, Any]:
-    """Speeds and residuals of one curve at its Gauss points; the energy it could still lose; the smallest pivot.
+def _examine(metric: Metric, c: Any, v: Any, a: Any, steps: Any, widths: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Speeds, residuals, steps of one curve at its Gauss points; the energy it could still lose; the smallest pivot.
 
-    c, v, a: (panels, 4 + 1, d), the midpoint last. Near a geodesic the curve could lose ½ ⟨r, H⁻¹ r⟩, with r the
-    residual and H the second variation. That is a sum of two parts (docs/derivations/certificate.md): what hat
-    functions on the panels can see, with the full H, and what happens inside each panel, where H is as good as flat.
+    c, v, a: (panels, 4 + 1, d), the midpoint last; steps: (panels, 4, d). Near a geodesic the curve could lose
+    ½ ⟨r, H⁻¹ r⟩, with r the residual and H the second variation. That is a sum of two parts
+    (docs/derivations/certificate.md): what hat functions on the panels can see, with the full H, and what happens
+    inside each panel, where H is as good as flat.
     """
     at_points = lambda function, *arrays: vmap(vmap(function))(*arrays)
     hessian = elements.second_variation(vmap(metric.jet_at)(c[:, -1], v[:, -1]), widths)
@@ -233,7 +257,7 @@ def _examine(metric: Metric, c: Any, v: Any, a: Any, widths: Any) -> tuple[Any, 
     slip = widths[:, None, None] * jnp.einsum("gj,kjd->kgd", GAUSS_INTEGRALS, r)
     slip = slip - jnp.einsum("g,kgd->kd", GAUSS_WEIGHTS, slip)[:, None]
     within = 0.5 * jnp.sum(weights * norm(slip) ** 2)
-    return norm(v), norm(r), between + within, smallest_pivot
+    return norm(v), norm(r), norm(steps), between + within, smallest_pivot
 
 
 @np.errstate(all="ignore")
@@ -251,9 +275,9 @@ def initial_velocity(metric: Metric, curve: Curve) -> Array:
     return curve.end - curve.start - np.einsum("...t,...td->...d", w * (1 - t), f)
 
 
-def _measure(metric: Metric, c: Any, v: Any, a: Any) -> tuple[Any, Any]:
-    r = a - metric.acceleration_at(c, v)
-    return metric.inner_at(c, v, v) ** 0.5, metric.inner_at(c, r, r) ** 0.5
+def _measure(metric: Metric, c: Any, v: Any, a: Any, step: Any) -> tuple[Any, Any, Any]:
+    norm = lambda u: metric.inner_at(c, u, u) ** 0.5
+    return norm(v), norm(a - metric.acceleration_at(c, v)), norm(step)
 
 
 def gauss_times(curve: Curve, panels: int) -> tuple[Array, Array]:

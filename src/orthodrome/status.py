@@ -23,7 +23,7 @@ class Status(enum.IntEnum):
 
 _SENTENCES = {
     Status.CONVERGED: "converged by the solver's own test",
-    Status.MAX_ITERATIONS: "out of budget: not there after max_iter iterations; try solver=Auto() or a larger max_iter",
+    Status.MAX_ITERATIONS: "out of budget: too many iterations; raise max_iter, try Auto() or init= a path nearby",
     Status.NON_FINITE: "non-finite numbers on the way: it diverged, or the metric is not finite and positive there",
     Status.MAX_NODES: "the collocation mesh reached max_nodes; raise max_nodes or try solver=Auto()",
     Status.SINGULAR_JACOBIAN: "a singular Jacobian stopped the collocation; try solver=Auto() or init= a path nearby",
@@ -47,6 +47,7 @@ class Flaw(enum.IntEnum):
     NOT_MINIMISING = 5
     ERROR = 6
     CUT_SHORT = 7
+    UNMEASURED = 8
 
     @property
     def sentence(self) -> str:
@@ -63,4 +64,5 @@ _FLAWS = {
     Flaw.NOT_MINIMISING: "its second variation is not positive: curves nearby are shorter",
     Flaw.ERROR: "the estimated error of its length is above rtol",
     Flaw.CUT_SHORT: "it was not followed to its end",
+    Flaw.UNMEASURED: "its speed is so uneven that its length cannot be measured",
 }

@@ -13,7 +13,7 @@ from orthodrome.roadmap import edge_lengths
 from orthodrome.solvers.base import Array, Others, Solution, Solver
 from orthodrome.solvers.energy import Descent, descend, smooth
 from orthodrome.solvers.graph import roads_of
-from orthodrome.status import Status
+from orthodrome.status import Flaw, Status
 
 ELEMENTS, REFINEMENT = 32, 4
 """Elements of the curve that descends, and how many times more the next one has if the judge is not content."""
@@ -171,7 +171,7 @@ class Auto(Solver):
         status = np.select(
             [
                 verdict.certified,
-                ~np.isfinite(verdict.length),
+                verdict.flaw == Flaw.NON_FINITE,
                 found.status == Status.MAX_ITERATIONS,
                 verdict.minimising,
             ],
