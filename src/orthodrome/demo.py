@@ -78,16 +78,12 @@ def draw(metric: od.LocalPCA, path: od.Path, file: Path) -> None:
     euclidean = np.linalg.norm(path(1.0) - path(0.0), axis=-1)
     sure = path.certified
     right.scatter(euclidean[sure], path.length[sure], s=14, color=od.plotting.COLORS[0], label="certified")
-    right.scatter(
-        euclidean[~sure],
-        path.length[~sure],
-        s=16,
-        facecolors="none",
-        edgecolors=od.plotting.COLORS[1],
-        label="not certified",
-    )
-    right.set(xlabel="Euclidean distance", ylabel="length of the shortest path", title="199 paths from one end")
-    right.legend(frameon=False)
+    if not sure.all():
+        hollow = {"facecolors": "none", "edgecolors": od.plotting.COLORS[1], "label": "not certified"}
+        right.scatter(euclidean[~sure], path.length[~sure], s=16, **hollow)
+        right.legend(frameon=False)
+    title = f"{sure.size} paths from one end, {'all' if sure.all() else sure.sum()} certified"
+    right.set(xlabel="Euclidean distance", ylabel="length of the shortest path", title=title)
     right.spines[["top", "right"]].set_visible(False)
     figure.savefig(file, dpi=130)
     plt.close(figure)
