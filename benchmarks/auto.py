@@ -167,8 +167,10 @@ def peers(pairs=3):
     print(
         f"\npeers, {pairs} pairs of each of {len(some)} families with at most 5 dimensions ({total} pairs), one after the other\n"
     )
-    print("| solver | calls itself converged | within 1 % | within 0.1 % | not said to have failed, > 1 % too long |")
-    print("|---|---|---|---|---|", flush=True)
+    print(
+        "| solver | pairs | calls itself converged | within 1 % | within 0.1 % | not said to have failed, > 1 % too long |"
+    )
+    print("|---|---|---|---|---|---|", flush=True)
 
     def row(name, found):
         longer, said = zip(*found, strict=True)
@@ -180,7 +182,7 @@ def peers(pairs=3):
         yes = f"{said_yes:.0%}" if any(s is not None for s in said) else "says nothing"
         wrong = np.mean(~said_no & ~(longer <= TOO_LONG))
         print(
-            f"| {name} | {yes} | {np.mean(longer <= TOO_LONG):.0%} | {np.mean(longer <= CLOSE):.0%} | {wrong:.0%} |",
+            f"| {name} | {len(said)} | {yes} | {np.mean(longer <= TOO_LONG):.0%} | {np.mean(longer <= CLOSE):.0%} | {wrong:.0%} |",
             flush=True,
         )
 
@@ -197,6 +199,8 @@ def peers(pairs=3):
             for a, b, best in zip(family.start[:pairs], family.end[:pairs], reference[:pairs], strict=True):
                 answer = solve(family.metric, a, b)
                 print(f"\r  {name} {family.name:50s}", end="\r", file=sys.stderr, flush=True)
+                if answer.skipped:
+                    continue
                 if answer.points is None or not np.all(np.isfinite(answer.points)):
                     found.append((np.inf, answer.converged))
                     continue

@@ -43,6 +43,11 @@ class Answer(NamedTuple):
     converged: bool | None  # the peer's own word; None if it gives none
     seconds: float  # without what is prepared once a metric; the first calls on a metric include compilation
     error: str = ""
+    skipped: bool = False  # the peer cannot work on this metric at all
+
+
+class SkippedError(TypeError):
+    """This peer cannot work on this metric."""
 
 
 def interrupt(*_):
@@ -64,7 +69,8 @@ def peer(prepare):
             began = time.perf_counter()
             points, converged = latest["run"](start, end)
         except Exception as error:
-            return Answer(None, False, time.perf_counter() - began, f"{type(error).__name__}: {error}")
+            reason = f"{type(error).__name__}: {error}"
+            return Answer(None, False, time.perf_counter() - began, reason, isinstance(error, SkippedError))
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         seconds = time.perf_counter() - began
@@ -108,7 +114,7 @@ def load_finslerax():
 
     def prepare(metric, d, n, graph=False, fine=True):
         if graph and not isinstance(metric, od.LocalPCA):
-            raise TypeError("skipped: its graph needs data, and this metric has none")
+            raise SkippedError("its graph needs data, and this metric has none")
         theirs = SegmentQuadratureMetric(Riemannian(EuclideanSpace(d), metric.tensor_at), nquad=2 if fine else 1)
         solver = GaussNewtonGeodesic(iterations=200) if fine else GaussNewtonGeodesic()
         solve = jax.jit(lambda a, b, init: solver.solve(theirs, a, b, n, init, train_mode=False).xs)
