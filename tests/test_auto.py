@@ -79,6 +79,21 @@ def test_a_curve_that_leaps_through_infinity_does_not_win():
     np.testing.assert_allclose(path.length, np.arccos(lift[0] @ lift[1]), rtol=1e-9)
 
 
+@pytest.mark.parametrize("apart", [1e-15, 1e-13, 1e-10, 1e-7])
+def test_points_next_to_each_other_have_the_distance_of_their_difference(semicircle, apart):
+    data, _, metric = semicircle
+    near = data[:3] + apart
+    d, info = od.distance(metric, data[:3], near, return_info=True)
+    assert info.certified.all()
+    np.testing.assert_allclose(d, metric.norm(data[:3], near - data[:3]), rtol=1e-5)
+
+
+def test_nodes_of_another_dimension_are_refused_by_name(semicircle):
+    data, _, metric = semicircle
+    with pytest.raises(ValueError, match="nodes has 3 coordinates"):
+        od.shortest_path(metric, data[0], data[100], od.Auto(nodes=np.eye(3)))
+
+
 def test_both_directions_are_the_same_curve(semicircle):
     data, _, metric = semicircle
     there = od.shortest_path(metric, data[:12], data[12:24], od.Auto(rtol=1e-8))
@@ -133,6 +148,7 @@ def test_alternatives_are_the_other_local_minimisers(hill):
     apart = [np.abs(a - b).max() for i, a in enumerate(halves) for b in halves[:i]]
     assert min(apart) > 0.05  # no geodesic twice
     assert hill.iterations >= hill.solver_starts[0]
+    assert "shortest" in ways.message[0] and not any("shortest" in told for told in ways.message[1:])
     assert f"the shortest of {hill.solver_starts[0]} starts" in hill.message and hill.solver_starts[0] > 1
 
 

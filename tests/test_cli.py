@@ -112,6 +112,10 @@ BAD = {
     "an index out of range": (("path", "points.csv", "--from", 0, "--to", 99), "--to should be a row from 0 to 19; 99 arrived"),
     "a negative index": (("path", "points.csv", "--from", -1, "--to", 3), "--from should be a row from 0 to 19; -1 arrived"),
     "a bad sigma": (("path", "points.csv", "--from", 0, "--to", 3, "--sigma", -1), "sigma should be positive and finite; -1.0 arrived"),
+    "two solvers at once": (
+        ("path", "points.csv", "--from", 0, "--to", 3, "--mesh", 10, "--rtol", 1e-6),
+        "give one or the other",
+    ),
     "a bad mesh": (("path", "points.csv", "--from", 0, "--to", 3, "--mesh", 1), "mesh should be at least 2; 1 arrived"),
     "one point of a curve": (("path", "points.csv", "--from", 0, "--to", 3, "--points", 1), "--points should be at least 2"),
     "an unknown column": (("distances", "points.csv", "--out", "D.npy", "--columns", "up"), "has no column 'up'; it has east, north"),

@@ -94,3 +94,19 @@ def test_float32_is_refused_with_what_to_do(semicircle):
     _, _, metric = semicircle
     with pytest.raises(TypeError, match="enable_x64"):
         distance(metric, jnp.zeros(2), jnp.ones(2))
+
+
+def test_what_jax_cannot_see_is_refused_with_a_sentence():
+    point = np.zeros(2)
+    closed = lambda s: od.gradients.distance(od.MetricTensor(lambda x: s * jnp.eye(2), 2), point, point + 1)
+    learned = lambda s: od.gradients.distance(od.LocalPCA(np.eye(2), s, 0.1), point, point + 1)
+    metric = od.LocalPCA(np.eye(2), 1.0, 0.1)
+    with jax.enable_x64(True):
+        for function, words in ((closed, "Partial"), (learned, "make the metric first")):
+            with pytest.raises(TypeError, match=words):
+                jax.grad(function)(1.0)
+        for bad, words in ((np.zeros(3), "3 coordinates"), (np.array([np.nan, 0]), "finite")):
+            with pytest.raises(ValueError, match=words):
+                od.gradients.distance(metric, point, bad)
+        with pytest.raises(ValueError, match="should have shape"):
+            jax.grad(lambda x: od.gradients.distance(metric, x, point))(np.zeros(3))

@@ -173,3 +173,10 @@ def test_a_constant_column_does_not_change_the_scale_of_rho(semicircle):
 def test_the_rule_for_rho_is_positive_also_where_points_have_no_neighbours(sigma):
     metric = od.LocalPCA(od.datasets.semicircle(200, random_state=0), sigma=sigma)
     assert metric.rho >= 1e-7 * sigma**2
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_data_whose_squares_are_no_numbers_are_refused(semicircle, scale):
+    data, _, _ = semicircle
+    with pytest.raises(ValueError, match="rescale"):
+        od.LocalPCA(scale * data)

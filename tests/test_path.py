@@ -145,6 +145,9 @@ def test_a_file_that_is_no_path_is_refused(tmp_path):
     (tmp_path / "other.npz").write_bytes(b"not a zip")
     with pytest.raises(ValueError, match="should be a file written by Path.save"):
         od.Path.load(tmp_path / "other.npz")
+    np.save(tmp_path / "array.npy", np.eye(2))
+    with pytest.raises(ValueError, match="should be a file written by Path.save"):
+        od.Path.load(tmp_path / "array.npy")
     with pytest.raises(FileNotFoundError):
         od.Path.load(tmp_path / "none.npz")
 

@@ -17,7 +17,8 @@ def words(text):
     return re.sub(r"\d\.\de[-+]\d+|\d+(?= certified)", "#", text).strip()
 
 
-def test_the_readme_runs_and_prints_what_it_says(capsys):
+def test_the_readme_runs_and_prints_what_it_says(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     text = README.read_text(encoding="utf-8")
     said = "".join(re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL))
     scope = {}

@@ -79,4 +79,7 @@ def test_without_data_the_graph_asks_for_points():
     with pytest.raises(ValueError, match="Graph needs points to walk along"):
         od.shortest_path(plane, [0.0, 0], [1.0, 1], od.Graph())
     nodes = np.random.default_rng(0).uniform(-1, 2, (200, 2))
-    assert od.shortest_path(plane, [0.0, 0], [1.0, 1], od.Graph(nodes)).length < 1.2 * np.sqrt(2)
+    route = od.shortest_path(plane, [0.0, 0], [1.0, 1], od.Graph(nodes))
+    assert route.length < 1.2 * np.sqrt(2)
+    with pytest.raises(ValueError, match="leave init out"):
+        od.shortest_path(plane, [0.0, 0], [1.0, 1], od.Graph(nodes), init=route)

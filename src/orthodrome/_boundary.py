@@ -28,11 +28,7 @@ def double_precision() -> Iterator[None]:
 
 def as_floats(value: Any, name: str) -> Array:
     """Any array of real numbers as NumPy float64: from NumPy, JAX, torch (on the CPU) or nested lists."""
-    if isinstance(value, jax.core.Tracer):
-        raise TypeError(
-            f"{name} is being traced by jax.jit, jax.vmap or jax.grad, and this function works on finished numbers: "
-            "call it outside the transformation, or use the metric's own *_at methods, which are plain JAX."
-        )
+    refuse_traced(value, name)
     if np.ma.is_masked(value):
         raise ValueError(f"{name} is a masked array with masked values: remove or fill those rows.")
     if hasattr(value, "detach") and hasattr(value, "device"):  # a torch tensor, without importing torch
@@ -50,6 +46,17 @@ def as_floats(value: Any, name: str) -> Array:
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} should be an array of real numbers; its type is {array.dtype}: convert it to floats.")
     return array.astype(np.float64)  # always a copy: later changes by the caller change nothing here
+
+
+def refuse_traced(value: Any, name: str) -> None:
+    """Refuse what jax is transforming, and say how to get what was probably wanted."""
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(
+            f"{name} is being traced by jax.jit, jax.vmap or jax.grad, and this function works on finished numbers: "
+            "call it outside the transformation, or use the metric's own *_at methods, which are plain JAX. To "
+            "differentiate a distance by what a metric is made of, make the metric first: "
+            "jax.grad(lambda metric: orthodrome.gradients.distance(metric, a, b))(metric)."
+        )
 
 
 def as_points(value: Any, name: str, dim: int | None = None) -> Array:
@@ -77,12 +84,12 @@ def require_finite(array: Array, name: str) -> None:
 
 
 def as_data(value: Any, name: str = "data") -> Array:
-    """A data set: finite, shape (n, D), with at least two points that are not all the same."""
+    """A set of points: finite, shape (n, D), at least two of them, not all the same."""
     array = as_points(value, name)
     if array.ndim != 2:
         raise ValueError(f"{name} should have shape (n, D), a row a point; a shape of {array.shape} arrived.")
     if len(array) < 2:
-        raise ValueError(f"{name} should have at least 2 points to learn a metric from; {len(array)} arrived.")
+        raise ValueError(f"{name} should have at least 2 points; {len(array)} arrived.")
     if np.all(array == array[0]):
         raise ValueError(f"{name} should have at least 2 different points; all {len(array)} rows are the same.")
     return array
@@ -90,6 +97,7 @@ def as_data(value: Any, name: str = "data") -> Array:
 
 def as_positive(value: Any, name: str) -> float:
     """A positive, finite number."""
+    refuse_traced(value, name)
     try:
         number = float(value)
     except (TypeError, ValueError):

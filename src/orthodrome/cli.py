@@ -42,7 +42,9 @@ Columns = Annotated[
 ]
 Sigma = Annotated[float | None, typer.Option(help="Reach of the metric's weights; chosen from the data if left out.")]
 Rho = Annotated[float | None, typer.Option(help="Floor of the local variance; chosen from the data if left out.")]
-Rtol = Annotated[float, typer.Option(help="Relative error of the lengths that is asked for.")]
+Rtol = Annotated[
+    float | None, typer.Option(help="Relative error of the lengths that is asked for.", show_default="1e-4")
+]
 Mesh = Annotated[int | None, typer.Option(help="Use the paper's solver, FixedPoint, with so many knots.")]
 Tol = Annotated[float | None, typer.Option(help="Use FixedPoint, with this squared error at a knot.")]
 
@@ -98,7 +100,7 @@ def path(
     columns: Columns = None,
     sigma: Sigma = None,
     rho: Rho = None,
-    rtol: Rtol = 1e-4,
+    rtol: Rtol = None,
     mesh: Mesh = None,
     tol: Tol = None,
     out_file: Annotated[
@@ -148,7 +150,7 @@ def distances(
     columns: Columns = None,
     sigma: Sigma = None,
     rho: Rho = None,
-    rtol: Rtol = 1e-4,
+    rtol: Rtol = None,
     mesh: Mesh = None,
     tol: Tol = None,
 ) -> None:
@@ -197,10 +199,14 @@ def row(values: Any, index: int, name: str) -> Any:
     return values[index]
 
 
-def choose_solver(rtol: float, mesh: int | None, tol: float | None) -> od.Solver:
+def choose_solver(rtol: float | None, mesh: int | None, tol: float | None) -> od.Solver:
     """`Auto`, or `FixedPoint` if one of its settings was given."""
     if mesh is None and tol is None:
-        return od.Auto(rtol=rtol)
+        return od.Auto() if rtol is None else od.Auto(rtol=rtol)
+    if rtol is not None:
+        raise ValueError(
+            "--rtol is for the default solver, --mesh and --tol are for FixedPoint: give one or the other."
+        )
     return od.FixedPoint(mesh=10 if mesh is None else mesh, tol=0.1 if tol is None else tol)
 
 

@@ -34,6 +34,12 @@ def distance(metric: Metric, a: Any, b: Any, solver: Solver | None = None) -> An
     """
     solver = solving.require_solver(solver)
     _boundary.require_instance(metric, Metric, "metric", "a metric such as LocalPCA(data)")
+    _refuse_closures(metric)
+    for point, name in ((a, "a"), (b, "b")):
+        if not isinstance(point, jax.core.Tracer):
+            metric.require_points(point, name)
+        elif metric.dim is not None and jnp.shape(point)[-1:] != (metric.dim,):
+            raise ValueError(f"{name} should have shape (..., {metric.dim}); a shape of {jnp.shape(point)} arrived.")
     a, b = jnp.broadcast_arrays(jnp.asarray(a), jnp.asarray(b))
     if a.dtype != jnp.float64:
         raise TypeError(f"distance needs float64; {a.dtype} arrived: call it under `with jax.enable_x64(True):`.")
@@ -56,6 +62,17 @@ def distance(metric: Metric, a: Any, b: Any, solver: Solver | None = None) -> An
     by_metric = 0.5 * per * jnp.sum(weight * inner(c, v, v), axis=-1)
     slope = by_ends + by_metric
     return length + slope - jax.lax.stop_gradient(slope)
+
+
+def _refuse_closures(metric: Metric) -> None:
+    """A function that has a traced number inside is no part of the metric that jax could see."""
+    for leaf in jax.tree.leaves(metric):
+        cells = [cell.cell_contents for cell in getattr(leaf, "__closure__", None) or ()]
+        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(cells)):
+            raise TypeError(
+                "the metric's function takes a number that is being differentiated from outside of it, where jax does "
+                "not see it: make it a part of the metric, MetricTensor(jax.tree_util.Partial(function, number), dim)."
+            )
 
 
 def _solve(metric: Metric, a: Any, b: Any, solver: Solver) -> tuple[Any, ...]:

@@ -52,7 +52,7 @@ QUADRATURE_RTOL = 1e-3
 QUADRATURE_GAIN = 16.0
 """The finer of two quadratures is at least so much closer than their difference: 256 times on a smooth curve."""
 
-LEAP = 2.0
+LEAP = 10.0
 """The steps between the points looked at, each measured where it begins, may together be so many times as long as the
 curve. A curve that leaps to where the metric is another can have next to no speed at all points looked at, and its
 length is then not a number to believe."""

@@ -101,7 +101,9 @@ class Path:
     @property
     def alternatives(self) -> Any:
         """The locally minimising geodesics that were found between the same ends, as a `Path` of shape (k,), the
-        shortest first. For an array of paths, an array of such. Only of `Auto(alternatives=True)`; not kept in files.
+        shortest first, which is this one. For an array of paths, an array of such.
+
+        Only of `Auto(alternatives=True)`; not kept in files.
         """
         if self.others is None:
             raise ValueError("the alternatives were not kept: ask for them with solver=Auto(alternatives=True).")
@@ -117,7 +119,7 @@ class Path:
                     [self.solver_status[[i]], np.where(mine.verdict.certified, Status.CONVERGED, Status.UNRESOLVED)]
                 ),
                 solver_iterations=np.repeat(self.solver_iterations[i], 1 + len(mine.problem)),
-                solver_starts=np.repeat(self.solver_starts[i], 1 + len(mine.problem)),
+                solver_starts=np.append(self.solver_starts[i], np.ones(len(mine.problem), int)),
                 others=None,
             )
         return self._shaped(found) if self.shape else found[0]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import zipfile
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -40,6 +41,8 @@ def write(file: str | FilePath, path: dict[str, Any]) -> None:
 def read(file: str | FilePath) -> dict[str, Any]:
     """Read a path's fields."""
     try:
+        with zipfile.ZipFile(file):  # what np.load would otherwise take for a pickle or a bare array
+            pass
         with np.load(file, allow_pickle=False) as archive:
             arrays = dict(archive)
         header = json.loads(arrays["header"].tobytes())

@@ -56,6 +56,10 @@ class LocalPCA(Metric):
         self.data = _boundary.as_data(data)
         self.center = np.median(self.data, axis=0)  # not the mean: one far outlier would cost every point its digits
         self.sigma = np.asarray(choose_sigma(self.data) if sigma is None else _boundary.as_positive(sigma, "sigma"))
+        if not 0 < self.sigma**2 < np.inf:
+            raise ValueError(
+                f"data should have numbers whose squares are numbers too; sigma would be {self.sigma:g}: rescale them."
+            )
         self.rho = np.asarray(0.0 if rho is None else _boundary.as_positive(rho, "rho"))
         if rho is None:
             self.rho = np.asarray(choose_rho(self))

@@ -12,7 +12,7 @@ from orthodrome.metrics import Metric
 from orthodrome.roadmap import edge_lengths
 from orthodrome.solvers.base import Array, Others, Solution, Solver
 from orthodrome.solvers.energy import Descent, descend, smooth
-from orthodrome.solvers.graph import roads_of
+from orthodrome.solvers.graph import require_nodes, roads_of
 from orthodrome.status import Flaw, Status
 
 ELEMENTS, REFINEMENT = 32, 4
@@ -26,6 +26,10 @@ SEARCH_TOL = 1e-3
 
 TOL = 1e-3
 """The descent of a curve that is kept is done when another step promises this fraction of rtol."""
+
+NEAR = 1e-8
+"""Points nearer to each other than this, relative to their coordinates, are joined by a straight line if the judge
+agrees: rounding leaves no digits to descend with."""
 
 SHORT, QUICK = 4.0, 4
 """A problem is plainly easy if its ends are no further apart than so many of the metric's scales, and the descent
@@ -87,12 +91,26 @@ class Auto(Solver):
 
     def solve(self, metric: Metric, start: Array, end: Array, init: Curve | None) -> Solution:
         """Solve all problems, each in the direction that comes first in lexicographic order."""
+        require_nodes(self.nodes, start.shape[1])
+        if not len(start):
+            return _nothing(start)
         backwards = _comes_first(end, start)
         a, b = np.where(backwards[:, None], end, start), np.where(backwards[:, None], start, end)
+        evaluations, starts = np.zeros(len(a), int), np.ones(len(a), int)
+        found = _as_straight_as_numbers_go(metric, a, b, self.rtol)
+        others = np.setdiff1d(np.arange(len(a)), found.problem)
+        if len(others):
+            given = _given(init, backwards)
+            given = None if given is None else given.take(others)
+            more, evaluations[others], starts[others] = self._find(metric, a[others], b[others], given)
+            more = more._replace(problem=others[more.problem])
+            found = found.and_more(more) if len(found.problem) else more
+        return self._choose(found, backwards, evaluations, starts)
+
+    def _find(self, metric: Metric, a: Array, b: Array, given: Curve | None) -> "tuple[_Found, Array, Array]":
+        """Geodesics between points that lie apart; evaluations and starts (P,)."""
         breaks = np.broadcast_to(np.linspace(0.0, 1.0, ELEMENTS + 1), (len(a), ELEMENTS + 1))
-        if not len(a):
-            return _nothing(a)
-        nodes, length, evaluations = self._search(metric, a, b, breaks, _given(init, backwards))
+        nodes, length, evaluations = self._search(metric, a, b, breaks, given)
         enough = np.inf if self.alternatives else (1 + WORSE) * _sure_length(metric, nodes, length)
         promising = _distinct(nodes, length, enough)
         found = self._follow_up(metric, a, b, nodes, breaks, promising)
@@ -103,7 +121,7 @@ class Auto(Solver):
             found = found.and_more(self._follow_up(metric, a, b, nodes, breaks, others))
         starts = np.maximum(np.isfinite(length).sum(axis=1), 1)
         np.add.at(evaluations, found.problem, found.evaluations)
-        return self._choose(found, backwards, evaluations, starts)
+        return found, evaluations, starts
 
     def _search(
         self, metric: Metric, a: Array, b: Array, breaks: Array, given: Curve | None
@@ -115,16 +133,13 @@ class Auto(Solver):
         """
         P, d = a.shape
         times = elements.node_times(breaks[0], DEGREE)
-        moving = np.any(a != b, axis=1)  # from a point to itself, stay there
-        begin = straight_line(a, b, times, 0)
-        if given is not None:
-            begin = np.where(moving[:, None, None], given.evaluate(times), begin)
+        begin = straight_line(a, b, times, 0) if given is None else given.evaluate(times)
         found = descend(metric, begin, breaks, SEARCH_TOL, MAX_ITER)
         nodes, length, evaluations = found.nodes[:, None], _length(found)[:, None], found.iterations.copy()
         unsure = found.bent | (found.iterations > QUICK)
         unsure |= np.linalg.norm(b - a, axis=1) > SHORT * metric.scale
         for starts in (self._more_starts, self._still_more_starts)[: self.effort - 1] if given is None else ():
-            which = np.flatnonzero(unsure & moving)
+            which = np.flatnonzero(unsure)
             if not len(which):
                 break
             begin = starts(metric, a[which], b[which], times)  # (Q, S, N, d)
@@ -234,6 +249,17 @@ class _Found(NamedTuple):
             np.concatenate([self.status, other.status]),
             np.concatenate([self.evaluations, other.evaluations]),
         )
+
+
+def _as_straight_as_numbers_go(metric: Metric, a: Array, b: Array, rtol: float) -> _Found:
+    """Straight lines between points so near each other that rounding leaves no room between them, if certified."""
+    size, apart = np.maximum(np.abs(a), np.abs(b)).max(axis=1), np.abs(b - a).max(axis=1)
+    near = np.flatnonzero(apart <= NEAR * size)
+    line = PiecewiseCurve.through(np.stack([a[near], b[near]], axis=1))
+    verdict = judge(metric, line, a[near], b[near], rtol)
+    sure = np.flatnonzero(verdict.certified)
+    nothing = np.zeros(len(sure), int)
+    return _Found(near[sure], line.take(sure), verdict.take(sure), nothing + Status.CONVERGED, nothing)
 
 
 def _given(init: Curve | None, backwards: Array) -> Curve | None:

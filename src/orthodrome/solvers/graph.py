@@ -38,7 +38,10 @@ class Graph(Solver):
             object.__setattr__(self, "nodes", _boundary.as_data(self.nodes, "nodes"))
 
     def solve(self, metric: Metric, start: Array, end: Array, init: Curve | None) -> Solution:
-        """Find the routes; `init` is not looked at."""
+        """Find the routes; there is nothing to begin from."""
+        if init is not None:
+            raise ValueError("Graph walks along the data and cannot begin from a path: leave init out.")
+        require_nodes(self.nodes, start.shape[1])
         roads = roads_of(metric, self.nodes, self.neighbours)
         if roads is None:
             raise ValueError(
@@ -48,6 +51,12 @@ class Graph(Solver):
         routes, _ = roads.routes(metric, start, end, self.elements + 1)
         status = np.full(len(start), Status.CONVERGED)
         return Solution(PiecewiseCurve.through(routes[:, 0]), status, np.zeros(len(start), int))
+
+
+def require_nodes(nodes: Array | None, dim: int) -> None:
+    """Refuse nodes of another dimension than the points to join."""
+    if nodes is not None and nodes.shape[1] != dim:
+        raise ValueError(f"nodes has {nodes.shape[1]} coordinates, start and end have {dim}: pass an array (n, {dim}).")
 
 
 def roads_of(metric: Metric, nodes: Array | None, neighbours: int = NEIGHBOURS) -> Roadmap | None:
