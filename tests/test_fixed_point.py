@@ -126,7 +126,7 @@ def test_an_indefinite_metric_on_the_way_is_not_a_number_that_looks_right():
 def test_from_a_point_to_itself(semicircle, solver):
     data, _, metric = semicircle
     elsewhere = od.shortest_path(metric, data[0], data[1])
-    for init in (None, elsewhere):
+    for init in (None,) if isinstance(solver, od.Graph) else (None, elsewhere):
         path = od.shortest_path(metric, data[3], data[3], solver, init=init)
         assert (path.length, path.energy, path.residual, path.error) == (0, 0, 0, 0)
         assert path.certified and path.converged

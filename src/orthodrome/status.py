@@ -23,7 +23,7 @@ class Status(enum.IntEnum):
 
 _SENTENCES = {
     Status.CONVERGED: "converged by the solver's own test",
-    Status.MAX_ITERATIONS: "out of budget: too many iterations; begin from a path nearby (init=) or try another solver",
+    Status.MAX_ITERATIONS: "out of budget (max_iter): begin from a path nearby (init=), or try another solver",
     Status.NON_FINITE: "non-finite numbers on the way: it diverged, or the metric is not finite and positive there",
     Status.MAX_NODES: "the collocation mesh reached max_nodes; raise max_nodes or try solver=Auto()",
     Status.SINGULAR_JACOBIAN: "a singular Jacobian stopped the collocation; try solver=Auto() or init= a path nearby",
