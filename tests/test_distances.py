@@ -1,5 +1,8 @@
 """Distances behave as distances do."""
 
+import warnings
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -96,3 +99,14 @@ def test_progress_goes_to_standard_error(semicircle, capsys):
     od.distance_matrix(metric, data[:4], progress=True)
     out, err = capsys.readouterr()
     assert out == "" and "distances" in err
+
+
+def test_pairs_without_a_way_are_nan_and_spoil_no_other():
+    wall = od.MetricTensor(lambda x: jnp.eye(2) * jnp.where(jnp.abs(x[0]) < 0.5, jnp.nan, 1.0), 2)
+    points = np.array([[-1.0, 0], [-2, 0], [-1, 2], [1, 0]])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        D = od.distance_matrix(wall, points)
+    assert {w.category for w in caught} == {od.ConvergenceWarning}
+    assert np.isnan(D[3, :3]).all() and np.isnan(D[:3, 3]).all()
+    np.testing.assert_allclose(D[:3, :3], np.linalg.norm(points[:3, None] - points[None, :3], axis=-1), atol=1e-9)

@@ -95,8 +95,8 @@ def _take_shortcuts(
         upper = np.triu(np.ones(length.shape, dtype=bool), 1)
         D = np.where(upper, length, length.T)
         D = np.where(np.isfinite(D), D, np.inf)  # what was not found may be found through a third point
-        slack = np.where(upper, error, error.T) * np.where(np.isfinite(D), D, 0.0)
-        slack = np.where(certified & certified.T, slack, 0.0)
+        known = certified & certified.T  # the half that is not looked at is True
+        slack = np.where(known, np.where(upper, error, error.T), 0.0) * np.where(known, D, 0.0)
         i, j, k = _detours(D, slack)
         i, j, k = (index[i < k] for index in (i, j, k))
         for first in range(0, len(i), solving.BLOCK):

@@ -29,6 +29,21 @@ from orthodrome.status import RUNNING, Status
 BACKTRACKS = 3
 """The step α = 3⁻ʲ is tried for j = 0, …, 3; the last is taken even if the error does not fall."""
 
+FIRST_MESH, LAST_MESH = 10, 80
+"""Knots of the first and of the last round of an adaptive mesh."""
+
+FOLLOW = 0.7
+"""How much of an adaptive mesh goes where the residual is; the rest is spread evenly."""
+
+ANDERSON_MEMORY = 6
+"""Steps that Anderson's method combines."""
+
+ANDERSON_RIDGE = 1e-10
+"""Relative ridge of its least squares: steps that are nearly alike say nothing about how to combine them."""
+
+PROFILE = 256
+"""Times at which an adaptive mesh looks at the residual."""
+
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class FixedPoint(Solver):
@@ -141,19 +156,6 @@ class FixedPoint(Solver):
         return Solution(concatenate_curves(curves).take(place), status, iterations)
 
 
-FIRST_MESH, LAST_MESH = 10, 80
-"""Knots of the first and of the last round of an adaptive mesh."""
-
-FOLLOW = 0.7
-"""How much of an adaptive mesh goes where the residual is; the rest is spread evenly."""
-
-ANDERSON_MEMORY = 6
-"""Steps that Anderson's method combines."""
-
-ANDERSON_RIDGE = 1e-10
-"""Relative ridge of its least squares: steps that are nearly alike say nothing about how to combine them."""
-
-
 def _residual_profile(metric: Metric, curve: Curve) -> Any:
     """‖c'' − f(c, c')‖_M / length on PROFILE evenly spaced times between 0 and 1: (P, PROFILE)."""
     t = (np.arange(PROFILE) + 0.5) / PROFILE
@@ -164,9 +166,6 @@ def _residual_profile(metric: Metric, curve: Curve) -> Any:
         squares = [metric.squared_norms(flat(c), u).reshape(c.shape[:2]) for u in (r, flat(v))]
         length = np.sqrt(squares[1]).mean(axis=1, keepdims=True)
         return np.nan_to_num(np.sqrt(squares[0]) / np.where(length > 0, length, 1.0), nan=0.0, posinf=0.0)
-
-
-PROFILE = 256
 
 
 def _equidistributed(residual: Any, count: int) -> Any:
