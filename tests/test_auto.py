@@ -62,7 +62,7 @@ def test_a_coarse_curve_that_slips_through_a_ridge_does_not_outshine_the_others(
     t = np.linspace(0, np.pi, 97)[:, None]
     bows = [np.concatenate([t, height * np.sin(t)], axis=1) for height in (2.0, 0.5)]
     nodes, claimed = np.stack(bows)[None], np.array([[1.0, np.pi]])
-    sure = auto._sure_length(flat, nodes, claimed)
+    sure = auto._sure_lengths(flat, nodes, claimed).min(axis=1)
     exact, _ = quad(lambda x: np.hypot(1, 0.5 * np.cos(x)), 0, np.pi)
     np.testing.assert_allclose(sure, exact, rtol=1e-3)
     assert auto._distinct(nodes, claimed, 1.05 * sure).all()

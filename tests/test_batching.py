@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,16 +12,31 @@ import orthodrome as od
 from orthodrome import batching
 
 
+FLAT = od.MetricTensor(lambda x: jnp.eye(3), 3)
+
+
 def square(metric, x):
+    return {"square": x**2, "sum": x.sum(axis=1)}
+
+
+def square_of_one(metric, x):
     return {"square": x**2, "sum": x.sum()}
 
 
 @pytest.mark.parametrize("rows", [0, 1, 15, 16, 17, 256, 300, 4096, 4097, 9000])
 def test_every_number_of_points_gives_each_point_its_own_value(rows):
     x = np.arange(3.0 * rows).reshape(rows, 3)
-    out = batching.over_points(square, None, x)
-    np.testing.assert_array_equal(out["square"], x**2)
-    np.testing.assert_array_equal(out["sum"], x.sum(axis=1))
+    several = batching.over_points(square, FLAT, x)
+    for out in (several, *(batching.over_curves(square_of_one, FLAT, x, points=points) for points in (10, 1000))):
+        np.testing.assert_array_equal(out["square"], x**2)
+        np.testing.assert_array_equal(out["sum"], x.sum(axis=1))
+
+
+def test_points_that_were_put_in_order_come_back_in_theirs(rng):
+    metric = od.LocalPCA(rng.standard_normal((2000, 3)))
+    x = rng.standard_normal((500, 3))
+    assert not np.array_equal(metric.order(x), np.arange(500))
+    np.testing.assert_array_equal(batching.over_points(square, metric, x)["square"], x**2)
 
 
 def test_equal_shapes_do_not_recompile_nor_do_other_numbers_of_problems_nor_another_sigma(

@@ -63,17 +63,6 @@ def test_jets_are_the_derivatives_of_the_energy(name, rng):
     np.testing.assert_allclose(lowered, jet.v, rtol=1e-10)
 
 
-def test_the_closed_form_of_a_jet_is_the_general_one_and_gives_way_to_it_for_large_tables(monkeypatch, rng):
-    metric, x = METRICS["LocalPCA"](), rng.standard_normal((2, 3))
-    with jax.enable_x64(True):
-        closed, general = metric.jet_at(*map(jnp.asarray, x)), Metric.jet_at(metric, *map(jnp.asarray, x))
-        monkeypatch.setattr("orthodrome.metrics.local_pca.MOST_MOMENTS", 1)
-        large = metric.jet_at(*map(jnp.asarray, x))
-    for a, b, c in zip(closed, general, large, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
-        np.testing.assert_array_equal(b, c)
-
-
 @pytest.mark.parametrize("degree", [1, 2, 3, 4])
 def test_gradient_and_hessian_are_the_derivatives_of_the_sum(degree, rng):
     metric = METRICS["LocalPCA"]()

@@ -9,10 +9,11 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -25,7 +26,7 @@ from orthodrome.status import RUNNING
 FEW_POINTS = 16
 """Up to so many points go through the small shape: a query of one point should not pay for a tile."""
 
-POINT_TILE = 256
+POINT_TILE = 128
 """Points a tile: points × data of one tile stay in a core's cache."""
 
 STEP_TILE = 64
@@ -43,8 +44,39 @@ TICKS = 16
 Function = Callable[..., Any]
 
 
-def over_points(function: Function, metric: Any, *arrays: Array, tile: int = POINT_TILE) -> Any:
-    """`function(metric, *rows)` for all rows of the arrays, (M, ...) each: NumPy in, NumPy out (a pytree of arrays)."""
+def over_points(function: Function, metric: Any, *arrays: Array) -> Any:
+    """`function(metric, *blocks)` for blocks of rows of the arrays, (M, ...) each; the first are points, near ones
+    together. NumPy in, NumPy out (a pytree of arrays)."""
+    order = metric.order(arrays[0]) if len(arrays[0]) > FEW_POINTS else None
+    if order is None:
+        return _over(function, metric, arrays, POINT_TILE)
+    out = _over(function, metric, [array[order] for array in arrays], POINT_TILE)
+    return _rows(out, np.argsort(order))
+
+
+def over_curves(function: Function, metric: Any, *arrays: Array, points: int) -> Any:
+    """`function(metric, *rows)` for all rows of the arrays, (M, ...) each, that take about so many points a row."""
+    return _over(_Each(function), metric, arrays, max(1, POINT_TILE // points))
+
+
+class _Each(NamedTuple):
+    """A function of one row as a function of many."""
+
+    function: Function
+
+    def __call__(self, metric: Any, *rows: Any) -> Any:
+        return _each(partial(self.function, metric), *rows)
+
+
+def _each(function: Function, *rows: Any) -> Any:
+    """The function of one row, for all rows of pytrees of arrays."""
+    if len(jax.tree.leaves(rows)[0]) > 1:
+        return jax.vmap(function)(*rows)
+    # a batch of one needs no vmap, which would take both branches of a decision
+    return jax.tree.map(lambda leaf: leaf[None], function(*_rows(rows, 0)))
+
+
+def _over(function: Function, metric: Any, arrays: Sequence[Array], tile: int) -> Any:
     few = len(arrays[0]) <= FEW_POINTS < tile
     tile, tiles = (FEW_POINTS, 1) if few else (tile, TILES)
     capacity = tile * tiles
@@ -52,7 +84,7 @@ def over_points(function: Function, metric: Any, *arrays: Array, tile: int = POI
 
     if not len(arrays[0]):  # the shapes of nothing: evaluate a point of ones and keep none of it
         ones = [np.ones((1, *array.shape[1:])) for array in arrays]
-        return _rows(over_points(function, metric, *ones, tile=tile), slice(0))
+        return _rows(_over(function, metric, ones, tile), slice(0))
 
     def run(start: int) -> Any:
         rows = [array[start : start + capacity] for array in arrays]
@@ -70,7 +102,20 @@ def _call(compiled: Function, function: Function, metric: Any, *args: Any) -> An
     """A compiled function in float64, its results as NumPy arrays; one at a time if the metric cannot stand more."""
     guard = contextlib.nullcontext() if _concurrent(metric) else _ONE_AT_A_TIME
     with guard, double_precision():
-        return jax.tree.map(np.asarray, compiled(function, metric, *args))
+        return jax.tree.map(np.asarray, compiled(function, _on_device(metric), *args))
+
+
+def _on_device(metric: Any) -> Any:
+    """The metric ready for compiled code, its arrays where that reads them: made once for as long as it lives."""
+    key = id(metric)
+    if key not in _READY:
+        arrays, rest = eqx.partition(metric.prepared(), eqx.is_array)
+        _READY[key] = eqx.combine(jax.device_put(arrays), rest)
+        weakref.finalize(metric, _READY.pop, key, None)
+    return _READY[key]
+
+
+_READY: dict[int, Any] = {}
 
 
 def _concurrent(metric: Any) -> bool:
@@ -92,7 +137,7 @@ def _in_threads(run: Callable[[int], Any], items: Iterable[int], workers: int) -
 
 @eqx.filter_jit
 def _tiled(function: Function, metric: Any, tile: int, count: Any, arrays: list[Any]) -> Any:
-    one_tile = jax.vmap(partial(function, metric))
+    one_tile = partial(function, metric)
     tiles = [array.reshape(-1, tile, *array.shape[1:]) for array in arrays]
     if tiles[0].shape[0] == 1:
         return one_tile(*(t[0] for t in tiles))
@@ -161,7 +206,7 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
 
 @eqx.filter_jit
 def _advance(step: Function, metric: Any, common: Any, tile: int, count: Any, problems: Any, states: Any) -> Any:
-    step_tile = jax.vmap(partial(step, metric, common))
+    step_tile = partial(_each, partial(step, metric, common))
 
     def still_running(carry: Any) -> Any:
         tick, state, _ = carry

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import vmap
 from jaxtyping import Array, Float
 
 from orthodrome import elimination
@@ -74,7 +73,9 @@ def assemble(metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " 
     values = jnp.broadcast_to(rule.values, slopes.shape)
     left = local[:, -2:-1]  # relative to it, short elements far from the origin keep their digits
     at_points = lambda f: jnp.einsum("kga,kad->kgd", f, local - left)
-    jet = vmap(vmap(metric.jet_at))(left + at_points(values), at_points(slopes))
+    flat = lambda points: points.reshape(-1, points.shape[-1])
+    jet = metric.jet_along(flat(left + at_points(values)), flat(at_points(slopes)))
+    jet = Jet(*(leaf.reshape(K, corners - 1, *leaf.shape[1:]) for leaf in jet))
     test = lambda f, load: jnp.einsum("kg,kga,kgi->kai", weight, f, load)
     gradient = test(values, jet.x) + test(slopes, jet.v)
     hessian, laplacian = _couple(weight, values, slopes, jet)
@@ -138,5 +139,5 @@ def hermite(metric: Metric, nodes: Any, widths: Any) -> tuple[Any, Any, Any]:
     from_right, from_left = -gradient[:, -2 * d : -d], gradient[:, -d:]
     momentum = jnp.concatenate([from_right[:1], 0.5 * (from_right[1:] + from_left[:-1]), from_left[-1:]])
     ends = nodes[:: (len(nodes) - 1) // len(widths)]
-    velocity = vmap(metric.raise_at)(ends, momentum)
-    return ends, velocity, vmap(metric.acceleration_at)(ends, velocity)
+    velocity = metric.raise_along(ends, momentum)
+    return ends, velocity, metric.motion_along(ends, velocity)[0]

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import vmap
 
 from orthodrome import batching, elements, elimination
 from orthodrome.curves import Curve
@@ -46,7 +45,7 @@ MOST_PANELS = 1024
 PANEL_REACH = 2.0
 """A panel, with its four points, may be as long as so many of the metric's `scale`; longer ones may miss something."""
 
-QUADRATURE_RTOL = 1e-3
+QUADRATURE_RTOL = 1e-2
 """Two successive lengths that differ by less than this fraction of the tolerance are believed."""
 
 QUADRATURE_GAIN = 16.0
@@ -210,9 +209,8 @@ def _look(metric: Metric, curve: Curve, panels: int, closely: bool) -> _Seen:
     first, inside = np.split(np.diff(stops, axis=1), [1], axis=1)
     inside = inside.reshape(P, panels, GAUSS_POINTS, -1)
     if closely:
-        tile = max(1, batching.POINT_TILE // (panels * GAUSS_POINTS))
-        speed, residual, step_sizes, gap, smallest_pivot = batching.over_points(
-            _examine, metric, c, v, a, inside, widths, tile=tile
+        speed, residual, step_sizes, gap, smallest_pivot = batching.over_curves(
+            _examine, metric, c, v, a, inside, widths, points=panels * GAUSS_POINTS
         )
         minimising = smallest_pivot > 0
     else:
@@ -244,13 +242,14 @@ def _examine(metric: Metric, c: Any, v: Any, a: Any, steps: Any, widths: Any) ->
     (docs/derivations/certificate.md): what hat functions on the panels can see, with the full H, and what happens
     inside each panel, where H is as good as flat.
     """
-    at_points = lambda function, *arrays: vmap(vmap(function))(*arrays)
-    hessian = elements.second_variation(vmap(metric.jet_at)(c[:, -1], v[:, -1]), widths)
+    hessian = elements.second_variation(metric.jet_along(c[:, -1], v[:, -1]), widths)
     c, v, a = c[:, :-1], v[:, :-1], a[:, :-1]
-    r = a - at_points(metric.acceleration_at, c, v)
-    norm = lambda u: at_points(metric.inner_at, c, u, u) ** 0.5
+    flat = lambda u: u.reshape(-1, u.shape[-1])
+    f, lower = metric.motion_along(flat(c), flat(v))
+    r = a - f.reshape(a.shape)
+    norm = lambda u: jnp.sqrt(jnp.sum(flat(u) * lower(flat(u)), axis=1)).reshape(u.shape[:-1])
     weights = widths[:, None] * GAUSS_WEIGHTS
-    force = weights[..., None] * at_points(metric.lower_at, c, r)
+    force = weights[..., None] * lower(flat(r)).reshape(r.shape)
     load = jnp.concatenate([jnp.einsum("g,kgd->kd", hat, force) for hat in (1 - GAUSS, GAUSS)], axis=1)
     _, shift, smallest_pivot = elimination.solve(hessian, load, c.shape[-1])
     between = 0.5 * elements.inner(load, shift)
@@ -276,8 +275,9 @@ def initial_velocity(metric: Metric, curve: Curve) -> Array:
 
 
 def _measure(metric: Metric, c: Any, v: Any, a: Any, step: Any) -> tuple[Any, Any, Any]:
-    norm = lambda u: metric.inner_at(c, u, u) ** 0.5
-    return norm(v), norm(a - metric.acceleration_at(c, v)), norm(step)
+    f, lower = metric.motion_along(c, v)
+    norm = lambda u: jnp.sqrt(jnp.sum(u * lower(u), axis=1))
+    return norm(v), norm(a - f), norm(step)
 
 
 def gauss_times(curve: Curve, panels: int) -> tuple[Array, Array]:

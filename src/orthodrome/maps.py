@@ -129,7 +129,7 @@ def _require_velocity(metric: Metric, base: Any, velocity: Any) -> tuple[Array, 
 
 
 def _follow(integrate: Any, metric: Metric, a: Array, v: Array, rtol: float) -> Any:
-    return batching.over_points(integrate, metric, a, v, np.full(len(a), rtol), tile=LANES)
+    return batching.over_curves(integrate, metric, a, v, np.full(len(a), rtol), points=batching.POINT_TILE // LANES)
 
 
 def _disagreement(metric: Metric, a: Array, v: Array, way: Array, w: Array) -> Array:
@@ -155,7 +155,7 @@ def _integrate(metric: Metric, a: Any, v: Any, rtol: Any, saveat: Any, max_steps
 
     def field(t: Any, y: Any, args: Any) -> Any:
         u, w = y
-        return w, metric.acceleration_at(a + u, w)
+        return w, metric.motion_along((a + u)[None], w[None])[0][0]
 
     size = jnp.linalg.norm(v)
     size = jnp.where(size > 0, size, 1.0)

@@ -4,6 +4,7 @@ A new metric writes `dim` and `tensor_at`; everything else follows, and may be o
 """
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -105,6 +106,41 @@ class Metric(eqx.Module):
         """S, the (d, d) covariance that sets the scale of the Gaussian process; the identity where there is no data."""
         return np.eye(dim)
 
+    # --- the core once more: m points (m, d) that lie near each other, such as those of a curve ---
+
+    def prepared(self) -> "Metric":
+        """This metric as compiled code takes it, once a call."""
+        return self
+
+    def order(self, points: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+        """A permutation of points (P, d) that puts near ones together, if that pays."""
+        return None
+
+    def lower_along(self, x: Float[Array, "m d"]) -> Callable[[Any], Any]:
+        """u ↦ M(x) u, for vectors (m, d)."""
+        M = jax.vmap(self.tensor_at)(x)
+        return lambda u: jnp.einsum("mij,mj->mi", M, u)
+
+    def raise_along(self, x: Float[Array, "m d"], p: Float[Array, "m d"]) -> Float[Array, "m d"]:
+        """M(x)⁻¹ p."""
+        return jax.vmap(self.raise_at)(x, p)
+
+    def motion_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> tuple[Any, Callable[[Any], Any]]:
+        """f(x, v), and u ↦ M(x) u."""
+        return jax.vmap(self.acceleration_at)(x, v), self.lower_along(x)
+
+    def jet_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> Jet:
+        """½ vᵀ M(x) v with its first and second derivatives."""
+        return jax.vmap(self.jet_at)(x, v)
+
+    def log_volume_along(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """½ log det M(x)."""
+        return jax.vmap(self.log_volume_at)(x)
+
+    def smallest_eigenvalue_along(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """The smallest eigenvalue of M(x); NaN where M is not finite or not symmetric."""
+        return jax.vmap(self.smallest_eigenvalue_at)(x)
+
     # --- the face: arrays of points, NumPy float64 ---
 
     def tensor(self, points: Any) -> np.ndarray[Any, Any]:
@@ -167,28 +203,29 @@ def solve_positive(M: Float[Array, "d d"], y: Float[Array, " d"]) -> Float[Array
     return jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(M), True), y)
 
 
-# Module-level functions, so that compiled code is shared by all metrics of one kind.
+# Module-level functions, so that compiled code is shared by all metrics of one kind. Points are (m, d).
 
 
 def _tensor(metric: Metric, x: Any) -> Any:
-    return metric.tensor_at(x)
+    lower = metric.lower_along(x)
+    return jnp.stack([lower(jnp.broadcast_to(axis, x.shape)) for axis in jnp.eye(x.shape[1])], axis=2)
 
 
 def _inner(metric: Metric, x: Any, u: Any, v: Any) -> Any:
-    return metric.inner_at(x, u, v)
+    return jnp.sum(u * metric.lower_along(x)(v), axis=1)
 
 
 def _norm(metric: Metric, x: Any, v: Any) -> Any:
-    return jnp.sqrt(metric.inner_at(x, v, v))
+    return jnp.sqrt(_inner(metric, x, v, v))
 
 
 def _log_volume(metric: Metric, x: Any) -> Any:
-    return metric.log_volume_at(x)
+    return metric.log_volume_along(x)
 
 
 def _acceleration(metric: Metric, x: Any, v: Any) -> Any:
-    return metric.acceleration_at(x, v)
+    return metric.motion_along(x, v)[0]
 
 
 def _smallest_eigenvalue(metric: Metric, x: Any) -> Any:
-    return metric.smallest_eigenvalue_at(x)
+    return metric.smallest_eigenvalue_along(x)

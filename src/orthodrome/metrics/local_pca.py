@@ -1,6 +1,8 @@
 """The non-parametric metric of the paper (Sec. 4.1): short where the data are, long where they are not."""
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,6 +13,7 @@ from scipy.spatial import cKDTree
 
 from orthodrome import _boundary, batching
 from orthodrome.metrics.base import Jet, Metric
+from orthodrome.metrics.blocks import Blocks, neighbourhood
 
 NEIGHBOURS = 7
 """The default σ reaches the seventh neighbour of a typical point.
@@ -22,12 +25,26 @@ the gaps between the arms of the paper's data sets.
 RIDGE = 0.1
 """The default ρ, as a fraction of the typical local variance Σ wₙ (xₙ − x)² on the data."""
 
+SIGMA_SAMPLE, RHO_SAMPLE = 10_000, 1000
+"""How many of the data the defaults are chosen by, evenly picked, if there are twice as many."""
+
 ALONE = 1e-6
 """A local variance below this fraction of σ² is that of points without neighbours: the rule then takes σ² itself."""
 
+TRUNCATION = 1e-10
+"""How much of M may be left out, at most, when far data are not looked at."""
 
-MOST_MOMENTS = 2**22
-"""Numbers in a table of the data's moments, at most; beyond it, derivatives are taken one direction at a time."""
+IN_CACHE = 2**15
+"""Pairs of points and data that are weighed at once: their weights stay in a core's cache."""
+
+CHUNK = 32
+"""Points along a curve for which near data are gathered together."""
+
+FEW_MOMENTS = 4
+"""Up to this dimension all moments of the fourth order cost less than a second look at the data."""
+
+FEW_SLOPES = 8
+"""Up to this dimension all slopes of the local variances cost less than a second look at the data."""
 
 
 class LocalPCA(Metric):
@@ -41,6 +58,9 @@ class LocalPCA(Metric):
     Left out, they are chosen from the data so that scaling the data changes nothing but the scale: `sigma` is the
     median distance to the seventh neighbour (`choose_sigma`), `rho` a tenth of the median local variance at the data
     (`choose_rho`).
+
+    With more than a thousand data, paths and distances look only at those near them: what is left out changes M by less
+    than `truncation`, relatively (docs/derivations/local_pca.md). The methods that end in `_at` always take all data.
     """
 
     concurrent: ClassVar[bool] = True
@@ -49,8 +69,13 @@ class LocalPCA(Metric):
     sigma: np.ndarray[Any, Any]
     rho: np.ndarray[Any, Any]
     center: np.ndarray[Any, Any]
+    truncation: np.ndarray[Any, Any]
+    blocks: Blocks | None
+    """The data once more, in blocks, where compiled code works on many of them."""
 
-    def __init__(self, data: Any, sigma: float | None = None, rho: float | None = None) -> None:
+    def __init__(
+        self, data: Any, sigma: float | None = None, rho: float | None = None, truncation: float = TRUNCATION
+    ) -> None:
         # NumPy float64, not jnp: outside the float64 scope jnp.asarray would round to float32. Arrays of no dimension
         # rather than floats: compiled code then serves every σ and ρ.
         self.data = _boundary.as_data(data)
@@ -60,7 +85,9 @@ class LocalPCA(Metric):
             raise ValueError(
                 f"data should have numbers whose squares are numbers too; sigma would be {self.sigma:g}: rescale them."
             )
-        self.rho = np.asarray(0.0 if rho is None else _boundary.as_positive(rho, "rho"))
+        self.truncation = np.asarray(_boundary.as_positive(truncation, "truncation"))
+        self.blocks = None
+        self.rho = np.asarray(self.sigma**2 if rho is None else _boundary.as_positive(rho, "rho"))
         if rho is None:
             self.rho = np.asarray(choose_rho(self))
 
@@ -122,49 +149,161 @@ class LocalPCA(Metric):
     def raise_at(self, x: Float[Array, " D"], p: Float[Array, " D"]) -> Float[Array, " D"]:
         return self.variance_at(x) * p
 
-    def jet_at(self, x: Float[Array, " D"], v: Float[Array, " D"]) -> Jet:
-        """Closed forms (docs/derivations/energy.md): two products with moments up to the third order of the data."""
-        n, D = self.data.shape
-        if n * D * D > MOST_MOMENTS:
-            return super().jet_at(x, v)
-        y = self.data - self.center
-        yy = y[:, :, None] * y[:, None, :]
-        pairs = jnp.concatenate([jnp.ones((n, 1)), y, yy.reshape(n, -1)], axis=1)
-        cubes = (y**2)[:, :, None] * y[:, None, :]
-        x = x - self.center
-        w = self._weights_at(x)
-
-        def moments(w: Any) -> tuple[Any, Any, Any]:  # Σ w, Σ w r, Σ w r rᵀ with r = y − x
-            m = w @ pairs
-            m0, m1, m2 = m[0], m[1 : D + 1], m[D + 1 :].reshape(D, D)
-            first = m1 - m0 * x
-            return m0, first, m2 - jnp.outer(x, m1) - jnp.outer(first, x)
-
-        total, first, second = moments(w)
-        # Σ w rᵢ² rⱼ = Σ w (yᵢ² − 2 xᵢ yᵢ + xᵢ²) rⱼ, and Σ w yᵢ² rⱼ = third − xⱼ Σ w yᵢ²
-        diagonal = jnp.diagonal(second)
-        squares = diagonal + 2 * x * first + x**2 * total
-        third = (w @ cubes.reshape(n, -1)).reshape(D, D) - jnp.outer(squares, x)
-        third = third - 2 * x[:, None] * (second + jnp.outer(x, first)) + jnp.outer(x**2, first)
-        S = jnp.maximum(diagonal, 0.0) + self.rho
-        slope = third / self.sigma**2 - 2 * jnp.diag(first)  # ∂Sᵢ/∂xⱼ
-        q = -0.5 * (v / S) ** 2
-        a = (y**2) @ q - y @ (2 * x * q) + jnp.sum(x**2 * q)
-        total_a, _, second_a = moments(w * a)
-        bend = (  # Σᵢ qᵢ ∂²Sᵢ
-            second_a / self.sigma**4
-            - 2 / self.sigma**2 * (q[:, None] + q[None, :]) * second
-            + jnp.diag(2 * q * total - total_a / self.sigma**2)
-        )
-        vx = -(v / S**2)[:, None] * slope
-        xx = bend + slope.T @ ((v**2 / S**3)[:, None] * slope)
-        return Jet(0.5 * jnp.sum(v**2 / S), slope.T @ q, v / S, xx, vx.T, jnp.diag(1 / S))
-
     def log_volume_at(self, x: Float[Array, " D"]) -> Float[Array, ""]:
         return -0.5 * jnp.sum(jnp.log(self.variance_at(x)))
 
     def smallest_eigenvalue_at(self, x: Float[Array, " D"]) -> Float[Array, ""]:
         return 1 / jnp.max(self.variance_at(x))
+
+    # --- many points at once ---
+
+    def prepared(self) -> "LocalPCA":
+        near = neighbourhood(self.data)
+        return self if near is None else eqx.tree_at(_blocks, self, near.blocks, is_leaf=lambda leaf: leaf is None)
+
+    def order(self, points: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+        near = neighbourhood(self.data)
+        return None if near is None else near.order(points)
+
+    def lower_along(self, x: Float[Array, "m D"]) -> Callable[[Any], Any]:
+        S = self._in_chunks(self._variances, x)
+        return lambda u: u / S
+
+    def raise_along(self, x: Float[Array, "m D"], p: Float[Array, "m D"]) -> Float[Array, "m D"]:
+        return self._in_chunks(self._variances, x) * p
+
+    def log_volume_along(self, x: Float[Array, "m D"]) -> Float[Array, " m"]:
+        return -0.5 * jnp.sum(jnp.log(self._in_chunks(self._variances, x)), axis=1)
+
+    def smallest_eigenvalue_along(self, x: Float[Array, "m D"]) -> Float[Array, " m"]:
+        return 1 / jnp.max(self._in_chunks(self._variances, x), axis=1)
+
+    def motion_along(self, x: Float[Array, "m D"], v: Float[Array, "m D"]) -> tuple[Any, Callable[[Any], Any]]:
+        f, S = self._in_chunks(self._motions, x, v)
+        return f, lambda u: u / S
+
+    def jet_along(self, x: Float[Array, "m D"], v: Float[Array, "m D"]) -> Jet:
+        return self._in_chunks(self._jets, x, v)
+
+    def _in_chunks(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """The function of some points, for so many of them at a time that all it needs stays in the cache."""
+        m = len(arrays[0])
+        most = CHUNK if self.blocks is not None else max(1, IN_CACHE // len(self.data))
+        count = -(-m // most)
+        if count == 1:
+            return function(*arrays)
+        size = -(-m // count)
+        rows = np.minimum(np.arange(count * size), m - 1)
+        chunks = [array[rows].reshape(count, size, *array.shape[1:]) for array in arrays]
+        out = jax.lax.map(lambda chunk: function(*chunk), chunks)
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:m], out)
+
+    def _sum(self, x: Any, columns: Callable[[Any, Any], Any]) -> Any:
+        """Σₙ columns(wₙ, yₙ) for the points x, where y and x are measured from the middle of x; and that x.
+
+        Measured from there, the expanded squares keep their digits: what is far away has no weight.
+        """
+        middle = jnp.mean(x, axis=0)
+        x = x - middle
+        half = 0.5 * jnp.sum(x**2, axis=1)
+
+        def term(data: Any, inside: Any) -> Any:
+            y = data - middle
+            exponent = x @ y.T - half[:, None] - 0.5 * jnp.sum(y**2, axis=1)
+            w = jnp.exp(exponent / self.sigma**2)
+            return columns(w, y) if inside is None else columns(w * inside, y)
+
+        if self.blocks is None:
+            return x, term(self.data, None)
+        return x, self.blocks.sum(x + middle, self._radius(), term)
+
+    def _radius(self) -> Any:
+        """Data beyond it matter less than `truncation`.
+
+        Each of n data beyond R adds at most R² exp(−R²/2σ²) to a variance that is at least ρ.
+        """
+        C, B = self.blocks.inside.shape
+        size = jnp.log(C * B * self.sigma**2 / (self.truncation * self.rho))
+        squared = jnp.maximum(2 * size, 2.0)
+        for _ in range(8):  # u² = 2 log(u² n σ² / ρ truncation), a contraction
+            squared = jnp.maximum(2 * (size + jnp.log(squared)), 2.0)
+        return self.sigma * jnp.sqrt(squared)
+
+    def _variances(self, x: Any) -> Any:
+        D = x.shape[1]
+        x, raw = self._sum(x, lambda w, y: w @ _with_squares(y))
+        return jnp.maximum(_square_about(x, raw[:, :1], raw[:, 1 : D + 1], raw[:, D + 1 :]), 0.0) + self.rho
+
+    def _motions(self, x: Any, v: Any) -> tuple[Any, Any]:
+        """f and the local variances S: with q = (v/S)², f = v ∘ (∂S v) / S − ½ S ∘ (∂Sᵀ q)."""
+        D = x.shape[1]
+        if D <= FEW_SLOPES:
+            x, raw = self._sum(x, lambda w, y: w @ _monomials(y, 3))
+            return jax.vmap(self._motion)(x, v, raw)
+
+        def both(w: Any, y: Any) -> Any:
+            features = _with_squares(y)
+            return w @ features, (w * (v @ y.T)) @ features
+
+        start = x
+        x, sums = self._sum(x, both)
+        (total, first, second), (total_v, first_v, second_v) = ((r[:, :1], r[:, 1 : D + 1], r[:, D + 1 :]) for r in sums)
+        S = jnp.maximum(_square_about(x, total, first, second), 0.0) + self.rho
+        vx = jnp.sum(v * x, axis=1, keepdims=True)  # Σ w (r·v) r²:
+        turned = _square_about(x, total_v, first_v, second_v) - vx * _square_about(x, total, first, second)
+        first = first - x * total
+        along = turned / self.sigma**2 - 2 * v * first
+        q = (v / S) ** 2
+
+        def pulled(w: Any, y: Any) -> Any:
+            a = q @ (y**2).T - (2 * x * q) @ y.T + jnp.sum(x**2 * q, axis=1, keepdims=True)
+            return (w * a) @ jnp.concatenate([jnp.ones((len(y), 1)), y], axis=1)
+
+        _, pull = self._sum(start, pulled)
+        slope = (pull[:, 1:] - x * pull[:, :1]) / self.sigma**2 - 2 * q * first
+        return v * along / S - 0.5 * S * slope, S
+
+    def _motion(self, x: Any, v: Any, raw: Any) -> tuple[Any, Any]:
+        m = _about(x, *_tables(raw, len(x), 3))
+        S = jnp.maximum(jnp.diagonal(m.second), 0.0) + self.rho
+        slope = m.third / self.sigma**2 - 2 * jnp.diag(m.first)  # ∂Sᵢ/∂xⱼ
+        return v * (slope @ v) / S - 0.5 * S * ((v / S) ** 2 @ slope), S
+
+    def _jets(self, x: Any, v: Any) -> Jet:
+        """Closed forms (docs/derivations/energy.md) from moments of the data up to the fourth order."""
+        D = x.shape[1]
+        start = x
+        if D <= FEW_MOMENTS:
+            x, raw = self._sum(x, lambda w, y: w @ _monomials(y, 4))
+            tables = jax.vmap(partial(_tables, dim=D, order=4))(raw)
+        else:
+            x, raw = self._sum(x, lambda w, y: w @ _monomials(y, 3))
+            tables = jax.vmap(partial(_tables, dim=D, order=3))(raw)
+        m = jax.vmap(_about)(x, *tables[:4])
+        S = jnp.maximum(jnp.diagonal(m.second, axis1=1, axis2=2), 0.0) + self.rho
+        q = -0.5 * (v / S) ** 2
+        if D <= FEW_MOMENTS:
+            of_a = jax.vmap(_weighed)(x, q, *tables)
+        else:
+
+            def again(w: Any, y: Any) -> Any:
+                a = q @ (y**2).T - (2 * x * q) @ y.T + jnp.sum(x**2 * q, axis=1, keepdims=True)
+                return (w * a) @ _monomials(y, 2)
+
+            of_a = jax.vmap(partial(_tables, dim=D, order=2))(self._sum(start, again)[1])
+        second_a = jax.vmap(_second_about)(x, *of_a)
+        return jax.vmap(self._jet)(v, q, S, m, of_a[0], second_a)
+
+    def _jet(self, v: Any, q: Any, S: Any, m: "_Moments", total_a: Any, second_a: Any) -> Jet:
+        slope = m.third / self.sigma**2 - 2 * jnp.diag(m.first)  # ∂Sᵢ/∂xⱼ
+        bend = (  # Σᵢ qᵢ ∂²Sᵢ
+            second_a / self.sigma**4
+            - 2 / self.sigma**2 * (q[:, None] + q[None, :]) * m.second
+            + jnp.diag(2 * q * m.total - total_a / self.sigma**2)
+        )
+        vx = -(v / S**2)[:, None] * slope
+        xx = bend + slope.T @ ((v**2 / S**3)[:, None] * slope)
+        return Jet(0.5 * jnp.sum(v**2 / S), slope.T @ q, v / S, xx, vx.T, jnp.diag(1 / S))
 
     def smoother(self, factor: float) -> "LocalPCA":
         return eqx.tree_at(lambda metric: metric.sigma, self, np.asarray(factor * self.sigma))
@@ -177,10 +316,92 @@ class LocalPCA(Metric):
         return f"LocalPCA({n} points in {D} dimensions, sigma={self.sigma:.4g}, rho={self.rho:.4g})"
 
 
+def _blocks(metric: LocalPCA) -> Any:
+    return metric.blocks
+
+
+class _Moments(NamedTuple):
+    """Of the weighed data about one point, r = y − x."""
+
+    total: Any
+    """Σ w"""
+    first: Any
+    """Σ w r, (D,)"""
+    second: Any
+    """Σ w r rᵀ, (D, D)"""
+    third: Any
+    """Σ w rᵢ² rⱼ, (D, D)"""
+
+
+def _about(x: Any, one: Any, y: Any, yy: Any, yyy: Any) -> _Moments:
+    """From moments about the origin: Σ w, Σ w y, Σ w y yᵀ and Σ w yᵢ yⱼ yₖ, or only the Σ w yᵢ² yⱼ of them."""
+    first, squares = y - one * x, jnp.diagonal(yy)
+    cubes = yyy if yyy.ndim == 2 else jnp.einsum("iij->ij", yyy)
+    # Σ w (yᵢ² − 2 xᵢ yᵢ + xᵢ²) rⱼ
+    third = cubes - jnp.outer(squares, x) - 2 * x[:, None] * (yy - jnp.outer(y, x)) + jnp.outer(x**2, first)
+    return _Moments(one, first, _second_about(x, one, y, yy), third)
+
+
+def _second_about(x: Any, one: Any, y: Any, yy: Any) -> Any:
+    return yy - jnp.outer(x, y) - jnp.outer(y - one * x, x)
+
+
+def _weighed(x: Any, q: Any, one: Any, y: Any, yy: Any, yyy: Any, yyyy: Any) -> tuple[Any, Any, Any]:
+    """Σ w a, Σ w a y and Σ w a y yᵀ with a = Σᵢ qᵢ (yᵢ − xᵢ)²."""
+    qx, qxx = 2 * q * x, q @ x**2
+    return (
+        q @ jnp.diagonal(yy) - qx @ y + qxx * one,
+        q @ jnp.einsum("iij->ij", yyy) - qx @ yy + qxx * y,
+        jnp.einsum("i,ijk->jk", q, yyyy) - jnp.einsum("i,ijk->jk", qx, yyy) + qxx * yy,
+    )
+
+
+def _square_about(x: Any, one: Any, y: Any, yy: Any) -> Any:
+    """Σ w (y − x)² from Σ w, Σ w y and Σ w y²."""
+    return yy - 2 * x * y + x**2 * one
+
+
+def _with_squares(y: Float[Array, "n D"]) -> Float[Array, "n F"]:
+    return jnp.concatenate([jnp.ones((len(y), 1)), y, y**2], axis=1)
+
+
+@lru_cache
+def _which(dim: int, order: int) -> tuple[list[tuple[int, ...]], list[np.ndarray[Any, Any]]]:
+    """The monomials of one column each, as sorted tuples of coordinates, and where each table finds its entries.
+
+    The tables are 1, yᵢ, yᵢ yⱼ; of the third order yᵢ² yⱼ, or yᵢ yⱼ yₖ if there is a fourth order, then yᵢ² yⱼ yₖ.
+    """
+    axes = range(dim)
+    entries = [[()], [(i,) for i in axes], [(i, j) for i in axes for j in axes]]
+    triples = [(i, j, k) for i in axes for j in axes for k in axes]
+    if order == 3:
+        entries.append([(i, i, j) for i in axes for j in axes])
+    if order == 4:
+        entries += [triples, [(i, i, j, k) for i, j, k in triples]]
+    shapes = [(), (dim,), (dim, dim), (dim, dim) if order == 3 else (dim,) * 3, (dim,) * 3]
+    number: dict[tuple[int, ...], int] = {}
+    places = [[number.setdefault(tuple(sorted(e)), len(number)) for e in table] for table in entries]
+    return list(number), [np.reshape(p, s) for p, s in zip(places, shapes, strict=False)]
+
+
+def _monomials(y: Float[Array, "n D"], order: int) -> Float[Array, "n F"]:
+    """A column for each product of up to so many coordinates that the tables need."""
+    done: dict[tuple[int, ...], Any] = {(): jnp.ones(len(y))}
+    for monomial in _which(y.shape[1], order)[0]:
+        done[monomial] = done[monomial[:-1]] * y[:, monomial[-1]] if monomial else done[()]
+    return jnp.stack([done[monomial] for monomial in _which(y.shape[1], order)[0]], axis=1)
+
+
+def _tables(raw: Float[Array, " F"], dim: int, order: int) -> list[Any]:
+    """The sums over the columns of `_monomials`, as tensors."""
+    return [raw[place] for place in _which(dim, order)[1]]
+
+
 def choose_sigma(data: np.ndarray[Any, Any]) -> float:
     """The median, over the data, of the distance to the seventh neighbour that is not the point itself."""
     k = min(NEIGHBOURS, len(data) - 1)
-    distances = np.asarray(cKDTree(data).query(data, k=k + 1)[0])
+    sample = data[:: max(1, len(data) // SIGMA_SAMPLE)]
+    distances = np.asarray(cKDTree(data).query(sample, k=k + 1)[0])
     sigma = float(np.median(distances[:, -1]))
     if sigma > 0:
         return sigma
@@ -190,11 +411,11 @@ def choose_sigma(data: np.ndarray[Any, Any]) -> float:
 
 def choose_rho(metric: LocalPCA) -> float:
     """A tenth of the median local variance at the data: small against the metric there, large enough to bound it."""
-    sample = metric.data[:: max(1, len(metric.data) // 1000)]
-    local = batching.over_points(_variance, metric, sample).mean(axis=1)  # a constant column has none of its own
+    sample = metric.data[:: max(1, len(metric.data) // RHO_SAMPLE)]
+    local = (batching.over_points(_variances, metric, sample) - metric.rho).mean(axis=1)  # a constant column has none of its own
     typical, reach = float(np.median(local)), float(metric.sigma) ** 2
     return RIDGE * (typical if typical > ALONE * reach else reach)
 
 
-def _variance(metric: LocalPCA, x: Any) -> Any:
-    return metric.variance_at(x)
+def _variances(metric: LocalPCA, x: Any) -> Any:
+    return metric.raise_along(x, jnp.ones_like(x))

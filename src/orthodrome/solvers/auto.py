@@ -1,6 +1,7 @@
 """The default solver: begin in several places, descend, polish, certify; more of it only where the judge asks."""
 
 import dataclasses
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,18 +11,25 @@ from orthodrome.curves import Curve, PiecewiseCurve, resample, stack_ragged, str
 from orthodrome.judging import RTOL, Verdict, judge
 from orthodrome.metrics import Metric
 from orthodrome.roadmap import edge_lengths
+from orthodrome.solvers import starts
 from orthodrome.solvers.base import Array, Others, Solution, Solver
 from orthodrome.solvers.energy import Descent, descend, smooth
 from orthodrome.solvers.graph import require_nodes, roads_of
 from orthodrome.status import Flaw, Status
 
-ELEMENTS, REFINEMENT = 32, 4
-"""Elements of the curve that descends, and how many times more the next one has if the judge is not content."""
+COARSE, COARSE_DEGREE = 16, 2
+"""Elements of the curves that look for the way, and their degree."""
+
+TIMES = elements.node_times(np.linspace(0.0, 1.0, COARSE + 1), COARSE_DEGREE)
+"""Of their nodes: evenly spaced."""
+
+ELEMENTS, REFINEMENT = 32, 2
+"""Elements of a curve that is polished, and how many times more the next one has if the judge is not content."""
 
 DEGREE = 3
-"""Of the elements: their ends then have order 6, as has the curve through them."""
+"""Of its elements: their ends then have order 6, as has the curve through them."""
 
-SEARCH_TOL = 1e-3
+SEARCH_TOL = 1e-2
 """A descent from one of several starts is done when another step promises this fraction of the energy."""
 
 TOL = 1e-3
@@ -35,8 +43,11 @@ SHORT, QUICK = 4.0, 4
 """A problem is plainly easy if its ends are no further apart than so many of the metric's scales, and the descent
 from the straight line took so few evaluations and never met a second variation that was not positive."""
 
+BOWS, MORE_BOWS = ((0, 0.25), (1, 0.5)), ((2, 0.12), (3, 0.25), (4, 0.5))
+"""Straight lines are bent into directions with these numbers, by so much of their length."""
+
 DETOURS = 2
-"""How many routes through other places are tried where the starts disagree."""
+"""How many routes through other places are tried."""
 
 WIDER = 2.0
 """How much wider the metric is on which one of the starts is found."""
@@ -44,25 +55,31 @@ WIDER = 2.0
 FOLLOW = 0.5
 """Half of a refined mesh is spread evenly in time, half along the way in coordinates, where the metric changes."""
 
-MAX_ITER = 300
-"""Evaluations of the energy a stage, at most."""
+SEARCH_ITER, MAX_ITER = 100, 300
+"""Evaluations of the energy in a search and in a polish, at most."""
 
 SAME_WAY, SAME_LENGTH = 0.05, 0.002
-"""Two coarse curves are one if they are closer than this, relative to the way and to the length. Starts that lead to
-lengths further apart disagree."""
+"""Two coarse curves are one if they are closer than this, relative to the way and to the length."""
 
-WORSE = 0.05
+SLIPS = 1.5
+"""A coarse curve that is so many times as long as its Gauss points say has slipped through a ridge between them."""
+
+WORSE = 0.01
 """A coarse curve that is so much longer than the best is not followed up."""
+
+BEATEN = 0.01
+"""A polished curve that is so much longer than a certified one is not refined."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Auto(Solver):
     """Find the shortest path, refine it until its length is sure to `rtol`, and certify it.
 
-    *Start*: the straight line; where a problem is not plainly easy, bows to either side, a route along the graph of the
-    data, and the path of a smoother metric; where these disagree, more bows, and detours. *Descend*: Newton's method on
-    the energy (`Energy`). *Polish* the best, on finer meshes until the judge is content. *Certify*: `path.certified`
-    then says "a locally minimising geodesic, shortest of the starts", and `path.error ≤ rtol`.
+    *Start*: the straight line; where a problem is not plainly easy, a route along the graph of the data and the path of
+    a smoother metric, or, where there are no data, bows to either side; then the paths of other problems of the call
+    with nearly the same ends, or, where there are none, bows and detours. *Descend*: Newton's method on the energy (`Energy`), on a coarse mesh. *Polish* the best, on finer meshes until the
+    judge is content. *Certify*: `path.certified` then says "a locally minimising geodesic, shortest of the starts", and
+    `path.error ≤ rtol`.
 
     Paths from a to b and from b to a are the same curve, to the last digit.
     """
@@ -72,8 +89,7 @@ class Auto(Solver):
     nodes: Any = None
     """(n, d): points to walk along when looking for starts. Without them, the data of the metric, if it has any."""
     effort: int = 3
-    """1: only the straight line. 2: a few more starts where a problem is not plainly easy. 3: still more of them where
-    those disagree."""
+    """1: only the straight line. 2: a few more starts where a problem is not plainly easy. 3: still more of them."""
     random_state: int = 0
     """Into which directions the starts are bent that leave the straight line. The same one gives the same paths."""
     max_elements: int = 1024
@@ -109,113 +125,105 @@ class Auto(Solver):
 
     def _find(self, metric: Metric, a: Array, b: Array, given: Curve | None) -> "tuple[_Found, Array, Array]":
         """Geodesics between points that lie apart; evaluations and starts (P,)."""
-        breaks = np.broadcast_to(np.linspace(0.0, 1.0, ELEMENTS + 1), (len(a), ELEMENTS + 1))
-        nodes, length, evaluations = self._search(metric, a, b, breaks, given)
-        enough = np.inf if self.alternatives else (1 + WORSE) * _sure_length(metric, nodes, length)
+        if given is not None:
+            found = self._polish(metric, np.arange(len(a)), a, b, given)
+            return found, found.evaluations_of(len(a)), np.ones(len(a), int)
+        search = self._search(metric, a, b)
+        nodes, length, sure = search.nodes, search.length, _sure_lengths(metric, search.nodes, search.length)
+        length = np.where(sure > SLIPS * length, sure, length)
+        enough = np.inf if self.alternatives else (1 + WORSE) * sure.min(axis=1)
         promising = _distinct(nodes, length, enough)
-        found = self._follow_up(metric, a, b, nodes, breaks, promising)
+        found = self._follow_up(metric, a, b, nodes, promising)
         failed = np.setdiff1d(np.arange(len(a)), found.problem[found.verdict.certified])
         others = np.zeros_like(promising)
         others[failed] = _distinct(nodes[failed], length[failed], np.inf) & ~promising[failed]
         if others.any():  # what looked shortest on a coarse mesh was none; perhaps one of those that looked longer
-            found = found.and_more(self._follow_up(metric, a, b, nodes, breaks, others))
-        starts = np.maximum(np.isfinite(length).sum(axis=1), 1)
-        np.add.at(evaluations, found.problem, found.evaluations)
-        return found, evaluations, starts
+            found = found.and_more(self._follow_up(metric, a, b, nodes, others))
+        return found, search.evaluations + found.evaluations_of(len(a)), search.starts
 
-    def _search(
-        self, metric: Metric, a: Array, b: Array, breaks: Array, given: Curve | None
-    ) -> tuple[Array, Array, Array]:
-        """Curves of about least energy from each start: nodes (P, S, N, d), lengths (P, S), evaluations (P,).
+    def _search(self, metric: Metric, a: Array, b: Array) -> "_Search":
+        """Coarse curves of about least energy from each start.
 
-        All problems get the straight line; those that are not plainly easy some more starts; those for which these
-        disagree still more. Starts that a problem did not need have infinite length.
+        All problems get the straight line; those that are not plainly easy some more starts. Then those with
+        neighbours among the problems try their curves, where they differ; the others still more starts.
         """
-        P, d = a.shape
-        times = elements.node_times(breaks[0], DEGREE)
-        begin = straight_line(a, b, times, 0) if given is None else given.evaluate(times)
-        found = descend(metric, begin, breaks, SEARCH_TOL, MAX_ITER)
-        nodes, length, evaluations = found.nodes[:, None], _length(found)[:, None], found.iterations.copy()
-        unsure = found.bent | (found.iterations > QUICK)
+        search = _Search(metric, a, b)
+        first = search.descend(straight_line(a, b, TIMES, 0)[:, None])
+        unsure = first.bent | (first.iterations > QUICK)
         unsure |= np.linalg.norm(b - a, axis=1) > SHORT * metric.scale
-        for starts in (self._more_starts, self._still_more_starts)[: self.effort - 1] if given is None else ():
-            which = np.flatnonzero(unsure)
-            if not len(which):
-                break
-            begin = starts(metric, a[which], b[which], times)  # (Q, S, N, d)
-            S = begin.shape[1]
-            begin[:, :, 0], begin[:, :, -1] = a[which, None], b[which, None]
-            found = descend(
-                metric, begin.reshape(-1, len(times), d), np.repeat(breaks[which], S, axis=0), SEARCH_TOL, MAX_ITER
-            )
-            more_nodes, more_length = np.full((P, *begin.shape[1:]), np.nan), np.full((P, S), np.inf)
-            more_nodes[which], more_length[which] = found.nodes.reshape(begin.shape), _length(found).reshape(-1, S)
-            evaluations[which] += found.iterations.reshape(-1, S).sum(axis=1)
-            nodes, length = np.concatenate([nodes, more_nodes], axis=1), np.concatenate([length, more_length], axis=1)
-            finite = np.where(np.isfinite(length), length, length.min(axis=1, keepdims=True))
-            unsure &= finite.max(axis=1) > (1 + SAME_LENGTH) * finite.min(axis=1)
-        return nodes, length, evaluations
+        if self.effort > 1 and unsure.any():
+            search.descend(self._more_starts(metric, a[unsure], b[unsure]), unsure)
+        if self.effort > 2 and unsure.any():
+            moved, there, news = starts.from_neighbours(a, b, search.best(), TIMES)
+            news &= unsure[:, None]
+            if news.any():
+                search.descend(moved, news)
+            alone = unsure & ~there.any(axis=1)
+            if alone.any():
+                search.descend(self._still_more_starts(metric, a[alone], b[alone]), alone)
+        return search
 
-    def _more_starts(self, metric: Metric, a: Array, b: Array, times: Array) -> Array:
-        """A route along the roads and a curve on a smoother metric, where there are data; bows to either side."""
-        starts = [_bows(a, b, times, self.random_state, k, bow) for k, bow in ((0, 0.25), (1, 0.5))]
-        roads = roads_of(metric, self.nodes)
+    def _more_starts(self, metric: Metric, a: Array, b: Array) -> Array:
+        """A route along the roads and a curve on a smoother metric; where there are no data, bows."""
+        roads, smoother = roads_of(metric, self.nodes), metric.smoother(WIDER)
+        found = []
         if roads is not None:
-            starts.append(_along(roads.routes(metric, a, b, ELEMENTS + 1)[0], times))
-        smoother = metric.smoother(WIDER)
+            found.append(starts.along(roads.routes(metric, a, b, COARSE + 1)[0], TIMES))
         if smoother is not None:
-            breaks = np.broadcast_to(np.linspace(0.0, 1.0, ELEMENTS + 1), (len(a), ELEMENTS + 1))
-            starts.append(descend(smoother, straight_line(a, b, times, 0), breaks, SEARCH_TOL, MAX_ITER).nodes[:, None])
-        return np.concatenate(starts, axis=1)
+            found.append(_search_from(smoother, straight_line(a, b, TIMES, 0)).nodes[:, None])
+        return np.concatenate(found or [starts.bows(a, b, TIMES, self.random_state, BOWS)], axis=1)
 
-    def _still_more_starts(self, metric: Metric, a: Array, b: Array, times: Array) -> Array:
-        """Detours along the roads; more bows."""
-        starts = [_bows(a, b, times, self.random_state, k, bow) for k, bow in ((2, 0.12), (3, 0.25), (4, 0.5))]
+    def _still_more_starts(self, metric: Metric, a: Array, b: Array) -> Array:
+        """Bows; detours along the roads."""
         roads = roads_of(metric, self.nodes)
+        no_data = roads is None and metric.smoother(WIDER) is None  # then the first bows were tried before
+        found = [starts.bows(a, b, TIMES, self.random_state, MORE_BOWS if no_data else BOWS)]
         if roads is not None:
-            starts.append(_along(roads.routes(metric, a, b, ELEMENTS + 1, DETOURS)[0][:, 1:], times))
-        return np.concatenate(starts, axis=1)
+            found.append(starts.along(roads.routes(metric, a, b, COARSE + 1, DETOURS)[0][:, 1:], TIMES))
+        return np.concatenate(found, axis=1)
 
-    def _polish(
-        self, metric: Metric, a: Array, b: Array, nodes: Array, breaks: Array
-    ) -> tuple[PiecewiseCurve, Verdict, Array, Array]:
-        """Curves of least energy near the nodes, smooth and judged; on a finer mesh where the judge is not content."""
-        found = descend(metric, nodes, breaks, TOL * self.rtol, MAX_ITER)
-        curve = smooth(metric, found.nodes, breaks)
-        verdict = judge(metric, curve, a, b, self.rtol)
-        status = np.select(
-            [
-                verdict.certified,
-                verdict.flaw == Flaw.NON_FINITE,
-                found.status == Status.MAX_ITERATIONS,
-                verdict.minimising,
-            ],
-            [Status.CONVERGED, Status.NON_FINITE, Status.MAX_ITERATIONS, Status.UNRESOLVED],
-            Status.SADDLE,
-        )
-        count = (breaks.shape[1] - 1) * REFINEMENT
-        again = np.flatnonzero((status != Status.CONVERGED) & (status != Status.NON_FINITE))
-        if not len(again) or count > self.max_elements:
-            return curve, verdict, status, found.iterations
-        rough = curve.take(again)
-        breaks = _spread(rough, count)
-        nodes = rough.evaluate(elements.node_times(breaks, DEGREE))
-        nodes[:, 0], nodes[:, -1] = a[again], b[again]
-        finer = self._polish(metric, a[again], b[again], nodes, breaks)
-        kept = np.setdiff1d(np.arange(len(a)), again)
-        order = np.argsort(np.concatenate([kept, again]))
-        return (
-            stack_ragged([curve.take(kept), finer[0]]).take(order),
-            Verdict.concatenate([verdict.take(kept), finer[1]]).take(order),
-            np.concatenate([status[kept], finer[2]])[order],
-            np.concatenate([found.iterations[kept], found.iterations[again] + finer[3]])[order],
-        )
+    def _polish(self, metric: Metric, problem: Array, a: Array, b: Array, rough: Curve) -> "_Found":
+        """Curves of least energy near C rough ones, smooth and judged; on a finer mesh where the judge is not content.
 
-    def _follow_up(self, metric: Metric, a: Array, b: Array, nodes: Array, breaks: Array, which: Array) -> "_Found":
-        """Polish those of the curves (P, S, N, d) that the mask (P, S) names."""
+        `problem` (C,) says whose they are: one that a certified curve of the same problem beats is left as it is.
+        """
+        shortest, evaluations, done = np.full(problem.max(initial=-1) + 1, np.inf), np.zeros(len(a), int), []
+        breaks = _spread(rough, ELEMENTS)
+        while True:
+            nodes = rough.evaluate(elements.node_times(breaks, DEGREE))
+            nodes[:, 0], nodes[:, -1] = a, b
+            descent = descend(metric, nodes, breaks, TOL * self.rtol, MAX_ITER)
+            curve = smooth(metric, descent.nodes, breaks)
+            verdict = judge(metric, curve, a, b, self.rtol)
+            status = np.select(
+                [
+                    verdict.certified,
+                    verdict.flaw == Flaw.NON_FINITE,
+                    descent.status == Status.MAX_ITERATIONS,
+                    verdict.minimising,
+                ],
+                [Status.CONVERGED, Status.NON_FINITE, Status.MAX_ITERATIONS, Status.UNRESOLVED],
+                Status.SADDLE,
+            )
+            evaluations = evaluations + descent.iterations
+            found = _Found(problem, curve, verdict, status, evaluations)
+            np.minimum.at(shortest, problem[verdict.certified], verdict.length[verdict.certified])
+            stuck = (descent.status == Status.MAX_ITERATIONS) & bool(done)  # on two meshes: a third will not help
+            again = (status != Status.CONVERGED) & (status != Status.NON_FINITE) & ~stuck
+            if not self.alternatives:
+                again &= ~(verdict.length > (1 + BEATEN) * shortest[problem])
+            count = (breaks.shape[1] - 1) * REFINEMENT
+            if not again.any() or count > self.max_elements:
+                return reduce(_Found.and_more, [*done, found])
+            done.append(found.take(~again))
+            problem, a, b, rough, evaluations = problem[again], a[again], b[again], curve.take(again), evaluations[again]
+            breaks = _spread(rough, count)
+
+    def _follow_up(self, metric: Metric, a: Array, b: Array, nodes: Array, which: Array) -> "_Found":
+        """Polish those of the coarse curves (P, S, N, d) that the mask (P, S) names."""
         problem, column = np.nonzero(which)
-        polished = self._polish(metric, a[problem], b[problem], nodes[problem, column], breaks[problem])
-        return _Found(problem, *polished)
+        rough = PiecewiseCurve.through(nodes[problem, column])  # nodes of degree 2 are evenly timed
+        return self._polish(metric, problem, a[problem], b[problem], rough)
 
     def _choose(self, found: "_Found", backwards: Array, evaluations: Array, starts: Array) -> Solution:
         """The shortest geodesic of each problem; a certified one before one that is only just shorter."""
@@ -232,6 +240,39 @@ class Auto(Solver):
         return Solution(curve.take(best), found.status[best], evaluations, verdict.take(best), starts, others)
 
 
+class _Search:
+    """The coarse curves found so far for P problems: nodes (P, S, N, d) and lengths (P, S), infinite where there is none."""
+
+    def __init__(self, metric: Metric, a: Array, b: Array) -> None:
+        self.metric, self.a, self.b = metric, a, b
+        self.nodes, self.length = np.zeros((len(a), 0, len(TIMES), a.shape[1])), np.zeros((len(a), 0))
+        self.evaluations = np.zeros(len(a), int)
+
+    def descend(self, begin: Array, which: Array | None = None) -> Descent:
+        """Descend from some curves: (P, S, N, d) and a mask (P, S), or (Q, S, N, d) and a mask (P,) of Q problems."""
+        which = np.ones(len(self.a), dtype=bool) if which is None else which
+        S = begin.shape[1]
+        chosen = begin.reshape(-1, *begin.shape[2:]) if which.ndim == 1 else begin[which]
+        which = np.repeat(which[:, None], S, axis=1) if which.ndim == 1 else which
+        problem = np.nonzero(which)[0]
+        chosen[:, 0], chosen[:, -1] = self.a[problem], self.b[problem]
+        found = _search_from(self.metric, chosen)
+        nodes, length = np.full((len(self.a), S, *begin.shape[2:]), np.nan), np.full((len(self.a), S), np.inf)
+        nodes[which], length[which] = found.nodes, _length(found)
+        self.nodes, self.length = np.concatenate([self.nodes, nodes], 1), np.concatenate([self.length, length], 1)
+        np.add.at(self.evaluations, problem, found.iterations)
+        return found
+
+    def best(self) -> Array:
+        """The shortest of each problem, (P, N, d)."""
+        return self.nodes[np.arange(len(self.a)), np.argmin(self.length, axis=1)]
+
+    @property
+    def starts(self) -> Array:
+        """How many starts were tried, (P,)."""
+        return np.maximum(np.isfinite(self.length).sum(axis=1), 1)
+
+
 class _Found(NamedTuple):
     """C geodesics, each of some problem."""
 
@@ -240,6 +281,15 @@ class _Found(NamedTuple):
     verdict: Verdict
     status: Array
     evaluations: Array
+
+    def take(self, index: Any) -> "_Found":
+        return _Found(
+            self.problem[index], self.curve.take(index), self.verdict.take(index), self.status[index], self.evaluations[index]
+        )
+
+    def evaluations_of(self, problems: int) -> Array:
+        """All evaluations for each problem, (P,)."""
+        return np.bincount(self.problem, self.evaluations, problems).astype(int)
 
     def and_more(self, other: "_Found") -> "_Found":
         return _Found(
@@ -276,12 +326,18 @@ def _nothing(a: Array) -> Solution:
     return Solution(curve, np.zeros(0, int), np.zeros(0, int), starts=np.zeros(0, int))
 
 
+def _search_from(metric: Metric, begin: Array) -> Descent:
+    """Descend from coarse curves (C, N, d)."""
+    breaks = np.broadcast_to(np.linspace(0.0, 1.0, COARSE + 1), (len(begin), COARSE + 1))
+    return descend(metric, begin, breaks, SEARCH_TOL, SEARCH_ITER)
+
+
 def _length(found: Descent) -> Array:
     return np.where(np.isfinite(found.energy), np.sqrt(2 * found.energy), np.inf)
 
 
-def _sure_length(metric: Metric, nodes: Array, length: Array) -> Array:
-    """The shortest length (P,) that is sure to be reached: of the curves as they are, measured between the nodes too.
+def _sure_lengths(metric: Metric, nodes: Array, length: Array) -> Array:
+    """The lengths (P, S) of the curves as they are, measured between the nodes too, where a problem has several.
 
     A coarse curve can slip through a ridge between two Gauss points. It then looks shorter than any path is, and must
     not outshine the others.
@@ -291,25 +347,7 @@ def _sure_length(metric: Metric, nodes: Array, length: Array) -> Array:
     several = np.isfinite(length) & (np.isfinite(length).sum(axis=1, keepdims=True) > 1)
     ends = nodes[several][:, :-1].reshape(-1, d), nodes[several][:, 1:].reshape(-1, d)
     sure[several] = edge_lengths(metric, *ends).reshape(-1, N - 1).sum(axis=1)
-    return sure.min(axis=1)
-
-
-def _along(routes: Array, times: Array) -> Array:
-    """Routes (P, S, points, d) at the nodes' times."""
-    P, S, points, d = routes.shape
-    return PiecewiseCurve.through(routes.reshape(-1, points, d)).evaluate(times).reshape(P, S, len(times), d)
-
-
-def _bows(a: Array, b: Array, times: Array, seed: int, k: int, size: float) -> Array:
-    """The straight lines bent to both sides, by so much of their lengths, in the k-th direction: (P, 2, N, d)."""
-    step = b - a
-    direction = np.random.default_rng([seed, k]).standard_normal(a.shape[1])  # the same for all problems
-    across = direction - step * (np.sum(direction * step, axis=1) / np.sum(step * step, axis=1))[:, None]
-    norm = np.linalg.norm(across, axis=1, keepdims=True)
-    across *= size * np.linalg.norm(step, axis=1, keepdims=True) / np.where(norm > 0, norm, 1.0)
-    bow = np.sin(np.pi * times)[:, None] * across[:, None]
-    line = straight_line(a, b, times, 0)
-    return np.stack([line + bow, line - bow], axis=1)
+    return sure
 
 
 def _comes_first(a: Array, b: Array) -> Array:

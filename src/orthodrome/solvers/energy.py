@@ -22,7 +22,7 @@ SHORTEST = 1e-7
 REACH = 1.0
 """A step moves the curve by at most so many of its own lengths."""
 
-LEAST_DAMPING, DAMPING_GROWTH, MOST_DAMPING = 0.1, 4.0, 1e9
+LEAST_DAMPING, DAMPING_GROWTH, MOST_DAMPING = 1e-3, 4.0, 1e9
 """Damping is in units of the Laplacian, the part of the second variation that is always positive."""
 
 ROUNDING = 1e-12
@@ -111,12 +111,8 @@ def descend(metric: Metric, nodes: Array, breaks: Array, tol: float, max_iter: i
 def smooth(metric: Metric, nodes: Array, breaks: Array) -> PiecewiseCurve:
     """The curves through the ends of the elements, with the velocities and accelerations of a geodesic there."""
     return PiecewiseCurve(
-        breaks, *batching.over_points(elements.hermite, metric, nodes, np.diff(breaks), tile=_tile(nodes))
+        breaks, *batching.over_curves(elements.hermite, metric, nodes, np.diff(breaks), points=nodes.shape[1])
     )
-
-
-def _tile(nodes: Array) -> int:
-    return max(1, batching.POINT_TILE // nodes.shape[1])
 
 
 class _Common(NamedTuple):
@@ -153,6 +149,7 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     # if this curve is taken: the next direction, or the end
     step, damping = _damped_step(total, state.damping, trial.shape[-1])
     slope = elements.inner(total.gradient, step)
+    step, slope = jnp.where(slope > 0, -step, step), -jnp.abs(slope)  # the bend may have gone uphill
     size = jnp.sqrt(2 * total.energy)
     stride = jnp.sqrt(elements.inner(elements.times(total.laplacian, step), step))
     length = jnp.where(stride > REACH * size, REACH * size / stride, 1.0)
@@ -175,6 +172,7 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
         ),
     )
     # the last Newton step is taken on trust: it squares an error that is small already
+    energy = jnp.where(status == Status.CONVERGED, total.energy + 0.5 * slope, total.energy)
     trial = jnp.where(status == Status.CONVERGED, trial + jnp.where(jnp.isfinite(step), step, 0.0), trial)
     pick = lambda new, old: jnp.where(accept, new, old)
     return _State(
@@ -182,7 +180,7 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
         step=pick(step, state.step),
         length=pick(length, shorter),
         slope=pick(slope, state.slope),
-        energy=pick(total.energy, state.energy),
+        energy=pick(energy, state.energy),
         damping=pick(damping, state.damping),
         bent=state.bent | (accept & ~definite),
         iteration=iteration,

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import vmap
 
 from orthodrome import _boundary, batching
 from orthodrome.curves import (
@@ -230,7 +229,7 @@ def _evaluate(metric: Metric, common: _Common, problem: _Problem, z: Any) -> tup
     step = problem.end - problem.start
     c = problem.start + mean.line[:, None] * step + mean.A @ z
     v = step + mean.B @ z
-    f = jnp.where(problem.inside[:, None], vmap(metric.acceleration_at)(c, v), 0.0)
+    f = jnp.where(problem.inside[:, None], metric.motion_along(c, v)[0], 0.0)
     return f, jnp.sum((z - f) ** 2, axis=1)
 
 

@@ -1,0 +1,114 @@
+"""Sums over the data in their fast form: the same numbers as one by one, and far data left out within the bound."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import orthodrome as od
+from orthodrome.metrics.blocks import BLOCK, Blocks, neighbourhood
+
+
+def relative(a, b):
+    return np.max(np.abs(a - b)) / np.max(np.abs(b))
+
+
+def block_form(metric, x, v):
+    """f, M v, M⁻¹ v, log volume and jets at a block of points."""
+    f, lower = metric.motion_along(x, v)
+    return f, lower(v), metric.raise_along(x, v), metric.log_volume_along(x), *metric.jet_along(x, v)
+
+
+def one_by_one(metric, x, v):
+    forms = [metric.acceleration_at, metric.lower_at, metric.raise_at]
+    jets = jax.vmap(metric.jet_at)(x, v)
+    return *(jax.vmap(form)(x, v) for form in forms), jax.vmap(metric.log_volume_at)(x), *jets
+
+
+@pytest.mark.parametrize("n", [90, 2000])
+@pytest.mark.parametrize("D", [1, 2, 3, 5, 10])
+def test_a_block_of_points_gives_what_the_points_give_one_by_one(n, D, rng):
+    data = rng.standard_normal((n, D))
+    metric = od.LocalPCA(data, 0.4 * np.sqrt(D), 0.05)
+    x, v = data[:70] + 0.1 * rng.standard_normal((70, D)), rng.standard_normal((70, D))
+    with jax.enable_x64(True):
+        fast, slow = jax.jit(block_form)(metric.prepared(), x, v), jax.jit(one_by_one)(metric, x, v)
+    assert (metric.prepared().blocks is None) == (n == 90)
+    for a, b in zip(fast, slow, strict=True):
+        assert relative(a, b) < 1e-9
+
+
+def test_far_from_the_origin_no_digits_are_lost(rng):
+    data = rng.standard_normal((300, 2))
+    x, v = rng.standard_normal((2, 40, 2))
+    shift = 2.0**20 * np.array([1.0, -3.0])  # exact in binary
+    data, x = np.round(data * 2**20) / 2**20, np.round(x * 2**20) / 2**20
+    with jax.enable_x64(True):
+        here = block_form(od.LocalPCA(data, 0.3, 0.01), jnp.asarray(x), v)
+        there = block_form(od.LocalPCA(data + shift, 0.3, 0.01), jnp.asarray(x + shift), v)
+    for a, b in zip(there, here, strict=True):
+        assert relative(a, b) < 1e-7
+
+
+def test_what_is_left_out_stays_below_the_bound(rng):
+    """Along short paths in a long cloud of data; a loose bound must leave something out, a tight one next to nothing."""
+    data = np.concatenate([rng.uniform(0, 100, (20000, 1)), rng.standard_normal((20000, 1))], axis=1)
+    x = np.linspace([50.0, 0.0], [52.0, 3.0], 32)
+    worst = {}
+    for bound in (1e-2, 1e-6, 1e-10):
+        metric = od.LocalPCA(data, 0.1, 0.01, truncation=bound)
+        with jax.enable_x64(True):
+            exact = jax.vmap(metric.variance_at)(jnp.asarray(x))
+            prepared = metric.prepared()
+            near = prepared.blocks.near(jnp.asarray(x), prepared._radius())[1]
+            worst[bound] = float(np.max(np.abs(prepared.raise_along(x, np.ones_like(x)) / exact - 1)))
+        assert worst[bound] <= max(bound, 1e-13)
+        assert near < len(prepared.blocks.points) / 5
+    assert worst[1e-2] > worst[1e-10]
+
+
+def test_the_error_of_the_default_is_below_1e_8_relative_in_M(rng):
+    data = od.datasets.sphere(6000, random_state=0)
+    metric = od.LocalPCA(data)
+    points = data[rng.choice(6000, 200)] + 0.05 * rng.standard_normal((200, 3))
+    with jax.enable_x64(True):
+        exact = np.asarray(jax.vmap(metric.tensor_at)(points))
+    assert relative(metric.tensor(points), exact) < 1e-8
+
+
+def test_blocks_hold_every_point_once_and_their_boxes_hold_them(rng):
+    points = rng.standard_normal((3000, 3)) ** 3
+    blocks = Blocks.of(points)
+    inside = blocks.inside.astype(bool)
+    assert blocks.points.shape[1] == BLOCK and inside.sum() == 3000
+    assert len(blocks.points) == -(-3000 // BLOCK)
+    np.testing.assert_array_equal(np.sort(blocks.points[inside], axis=0), np.sort(points, axis=0))
+    assert np.all(blocks.low[:, None] <= blocks.points) and np.all(blocks.points <= blocks.high[:, None])
+    x = points[:5]
+    with jax.enable_x64(True):
+        which, count = blocks.near(jnp.asarray(x), 0.5)
+    listed = set(np.asarray(which)[: int(count)].tolist())
+    close = np.linalg.norm(blocks.points[:, :, None] - x, axis=-1).min(axis=(1, 2)) <= 0.5
+    assert set(np.flatnonzero(close).tolist()) <= listed
+
+
+def test_a_smoother_metric_shares_the_blocks_and_other_data_do_not():
+    data = od.datasets.sphere(3000, random_state=0)
+    metric = od.LocalPCA(data)
+    assert metric.smoother(2.0).prepared().blocks is metric.prepared().blocks
+    assert od.LocalPCA(data + 1.0).prepared().blocks is not metric.prepared().blocks
+    assert neighbourhood(metric.data[:500]) is None
+
+
+def test_paths_among_many_data_are_those_of_the_full_sum(rng):
+    """The same geodesics as on a metric that sums over all data at every point."""
+    data = od.datasets.sphere(3000, random_state=0)
+    metric = od.LocalPCA(data, 0.15, 0.05)
+    full = od.MetricTensor(metric.tensor_at, 3)
+    a, b = data[:4], data[4:8]
+    path = od.shortest_path(metric, a, b)
+    again = od.shortest_path(full, a, b, init=path)
+    assert path.certified.all()
+    np.testing.assert_allclose(path.length, again.length, rtol=1e-6)
+    end = od.exp_map(metric, a, od.log_map(metric, a, b))
+    np.testing.assert_allclose(end, b, atol=1e-3)
