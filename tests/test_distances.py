@@ -110,3 +110,19 @@ def test_pairs_without_a_way_are_nan_and_spoil_no_other():
     assert {w.category for w in caught} == {od.ConvergenceWarning}
     assert np.isnan(D[3, :3]).all() and np.isnan(D[:3, 3]).all()
     np.testing.assert_allclose(D[:3, :3], np.linalg.norm(points[:3, None] - points[None, :3], axis=-1), atol=1e-9)
+
+
+def test_several_processes_give_the_same_matrix(semicircle, monkeypatch):
+    data, _, metric = semicircle
+    monkeypatch.setattr("orthodrome.solving.BLOCK", 10)
+    solver = od.FixedPoint()
+    one, two = (od.distance_matrix(metric, data[:9], solver=solver, n_jobs=n, return_info=True) for n in (None, 2))
+    np.testing.assert_array_equal(one[0], two[0])
+    np.testing.assert_array_equal(one[1].status, two[1].status)
+
+
+@pytest.mark.parametrize("n_jobs", [0, -2, 1.5, True, "two"])
+def test_a_number_of_processes_that_is_none_is_refused(semicircle, n_jobs):
+    data, _, metric = semicircle
+    with pytest.raises(ValueError, match="n_jobs should be None, a number of processes"):
+        od.distance_matrix(metric, data[:3], n_jobs=n_jobs)

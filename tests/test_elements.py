@@ -7,7 +7,6 @@ import pytest
 
 import orthodrome as od
 from orthodrome import elements, elimination
-from orthodrome.metrics import Metric
 from orthodrome.solvers.energy import descend, smooth
 from problems import problem
 

@@ -116,7 +116,8 @@ def test_verdicts_do_not_depend_on_the_company(semicircle):
     together = judge(metric, curve, curve.start, curve.end)
     alone = judge(metric, curve.take([7]), curve.start[[7]], curve.end[[7]])
     np.testing.assert_allclose(together.length[7], alone.length[0], rtol=1e-12)
-    np.testing.assert_allclose(together.residual[7], alone.residual[0], rtol=1e-9)
+    # a residual is a difference of numbers of order one, rounded otherwise in other company
+    np.testing.assert_allclose(together.residual[7], alone.residual[0], rtol=1e-9, atol=1e-13)
 
 
 def test_at_the_papers_tolerance_converged_paths_are_not_certified(semicircle):

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from orthodrome import datasets, gradients, io, plotting
     from orthodrome._boundary import ConvergenceWarning
+    from orthodrome.compilation import enable_compilation_cache
     from orthodrome.curves import Matern, SquaredExponential
     from orthodrome.distances import distance, distance_matrix
     from orthodrome.maps import exp_map, geodesic, log_map
@@ -48,6 +49,7 @@ _HOME = {
     "geodesic": "maps",
     "gradients": None,
     "plotting": None,
+    "enable_compilation_cache": "compilation",
 }
 """Where each public name lives; None for a module of its own."""
 
@@ -71,6 +73,7 @@ __all__ = [
     "datasets",
     "distance",
     "distance_matrix",
+    "enable_compilation_cache",
     "exp_map",
     "geodesic",
     "gradients",

@@ -6,6 +6,7 @@ compiles anything anew, and rows of padding cost at most one tile.
 """
 
 import contextlib
+import dataclasses
 import itertools
 import os
 import threading
@@ -13,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -59,7 +60,8 @@ def over_curves(function: Function, metric: Any, *arrays: Array, points: int) ->
     return _over(_Each(function), metric, arrays, max(1, POINT_TILE // points))
 
 
-class _Each(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Each:
     """A function of one row as a function of many."""
 
     function: Function
@@ -229,7 +231,17 @@ def _advance(step: Function, metric: Any, common: Any, tile: int, count: Any, pr
 
 
 def _workers(metric: Any) -> int:
-    return _CORES if _concurrent(metric) else 1
+    return max(1, cores() // _SHARING[0]) if _concurrent(metric) else 1
 
 
-_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def cores() -> int:
+    """Those this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def share_cores(processes: int) -> None:
+    """From now on, use only this process' share of the cores: so many processes work beside each other."""
+    _SHARING[0] = processes
+
+
+_SHARING = [1]

@@ -72,6 +72,10 @@ def common(
     ] = False,
 ) -> None:
     """Shortest paths and distances on manifolds learned from data."""
+    try:
+        od.enable_compilation_cache()
+    except OSError as error:
+        say.print(f"{error} Without it, every run compiles anew.", soft_wrap=True)
 
 
 @app.command(epilog="Example: orthodrome demo --out demo")

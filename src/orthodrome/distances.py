@@ -1,14 +1,16 @@
 """Distances between points, and all of them between many."""
 
+import itertools
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from orthodrome import _boundary, solving
+from orthodrome import _boundary, batching, solving
+from orthodrome.compilation import cache_folder, enable_compilation_cache
 from orthodrome.curves import join_curves
-from orthodrome.judging import judge
+from orthodrome.judging import Verdict, judge
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Auto, Solver
 from orthodrome.status import Status
@@ -44,6 +46,7 @@ def distance_matrix(
     points: Any,
     others: Any = None,
     solver: Solver | None = None,
+    n_jobs: int | None = None,
     progress: bool = False,
     return_info: bool = False,
 ) -> Any:
@@ -52,6 +55,10 @@ def distance_matrix(
     Without `others` each pair is solved once; with `Auto`, those that turn out nearer by way of a third point are
     solved again from there, so that the triangle inequality holds within the errors. Work goes in blocks, so memory is
     that of the result and a little more.
+
+    One process keeps all cores busy. `n_jobs` spreads the blocks over so many processes (-1: one a core) by joblib, for
+    metrics whose compiled code runs in one thread, or over machines with a joblib backend; each compiles for itself,
+    unless there is a cache (`enable_compilation_cache`).
     `progress=True` shows a bar on standard error. `return_info=True` also returns an `Info` of (n, n) or (n, m) arrays.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
@@ -66,11 +73,10 @@ def distance_matrix(
     certified = np.ones(shape, dtype=bool)
     pairs = len(x) * (len(x) - 1) // 2 if others is None else len(x) * len(y)
     blocks = -(-pairs // solving.BLOCK)
-    for i, j in _with_progress(_pairs(*shape, symmetric=others is None), blocks, progress):
-        for block, solution, verdict in solving.solve(metric, x[i], y[j], solver):
-            at = (i[block], j[block])
-            length[at], status[at] = verdict.length, solution.status
-            error[at], certified[at] = verdict.error, verdict.certified
+    found = _solved(metric, x, y, solver, _pairs(*shape, symmetric=others is None), _require_jobs(n_jobs))
+    for at, solved, verdict in _with_progress(found, blocks, progress):
+        length[at], status[at] = verdict.length, solved
+        error[at], certified[at] = verdict.error, verdict.certified
     unsolved = status
     if others is None and isinstance(solver, Auto):
         _take_shortcuts(metric, x, solver, length, status, error, certified)
@@ -82,6 +88,48 @@ def distance_matrix(
     _boundary.warn_unconverged(unsolved, "paths")
     info = solving.Info(status == Status.CONVERGED, certified, status, error)
     return (length, info) if return_info else length
+
+
+def _solved(
+    metric: Metric, x: Array, y: Array, solver: Solver, pairs: Iterator[tuple[Array, Array]], n_jobs: int
+) -> Iterator[tuple[tuple[Array, Array], Array, Verdict]]:
+    """Blocks of pairs (i, j), with statuses and verdicts."""
+    if n_jobs == 1:
+        for i, j in pairs:
+            yield (i, j), *_solve_block(metric, x[i], y[j], solver)
+        return
+    import joblib
+
+    cache = cache_folder()
+    todo, told = itertools.tee(pairs)
+    work = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
+    tasks = (joblib.delayed(_solve_elsewhere)(metric, x[i], y[j], solver, n_jobs, cache) for i, j in todo)
+    for pair, (status, verdict) in zip(told, work(tasks), strict=True):
+        yield pair, status, verdict
+
+
+def _solve_block(metric: Metric, a: Array, b: Array, solver: Solver) -> tuple[Array, Verdict]:
+    blocks = [(solution.status, verdict) for _, solution, verdict in solving.solve(metric, a, b, solver)]
+    return np.concatenate([status for status, _ in blocks]), Verdict.concatenate([verdict for _, verdict in blocks])
+
+
+def _solve_elsewhere(
+    metric: Metric, a: Array, b: Array, solver: Solver, processes: int, cache: str | None
+) -> tuple[Array, Verdict]:
+    """`_solve_block` in one of several processes, which share the cores and the compiled code."""
+    batching.share_cores(processes)
+    if cache is not None:
+        enable_compilation_cache(cache)
+    return _solve_block(metric, a, b, solver)
+
+
+def _require_jobs(n_jobs: Any) -> int:
+    """How many processes."""
+    if n_jobs is None:
+        return 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < -1 or n_jobs == 0:
+        raise ValueError(f"n_jobs should be None, a number of processes, or -1 for one a core; {n_jobs!r} arrived.")
+    return batching.cores() if n_jobs == -1 else int(n_jobs)
 
 
 def _take_shortcuts(

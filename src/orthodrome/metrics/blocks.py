@@ -17,6 +17,9 @@ BLOCK = 256
 ONE_BLOCK = 1024
 """Up to so many points, leaving some of them out does not pay."""
 
+RADII = np.arange(2.0, 14.0, 0.5)
+"""Up to which distance points may have to be looked at, in units of σ."""
+
 
 class Blocks(eqx.Module):
     """All points, as B blocks of C points each, and the boxes around them."""
@@ -50,15 +53,23 @@ class Blocks(eqx.Module):
         blocks = points[filled]
         return Blocks(blocks, inside, blocks.min(axis=1), blocks.max(axis=1))
 
-    def near(self, x: Float[Array, "m D"], radius: Any) -> tuple[Int[Array, " B"], Int[Array, ""]]:
-        """The blocks whose boxes come within the radius of the box around the points x: their numbers first; how many."""
-        gap = jnp.maximum(jnp.maximum(self.low - jnp.max(x, axis=0), jnp.min(x, axis=0) - self.high), 0.0)
-        near = jnp.sum(gap**2, axis=1) <= radius**2
-        return jnp.nonzero(near, size=len(near), fill_value=0)[0], jnp.sum(near)
+    def near(self, x: Float[Array, "m D"], sigma: Any, most: Any) -> tuple[Int[Array, " B"], Int[Array, ""]]:
+        """Blocks to sum over for the points x: their numbers first; how many.
 
-    def sum(self, x: Float[Array, "m D"], radius: Any, term: Callable[..., Any]) -> Any:
-        """Σ term(points (C, D), inside (C,)) over the blocks within the radius of the points x."""
-        which, count = self.near(x, radius)
+        Left out are those further away than a radius, the smallest of `RADII` beyond which no Σ r² exp(−r²/2σ²) is
+        larger than `most`: each of the C points of a block adds at most what it would add at the near end of its box.
+        """
+        gap = jnp.maximum(jnp.maximum(self.low - jnp.max(x, axis=0), jnp.min(x, axis=0) - self.high), 0.0)
+        u = jnp.sum(gap**2, axis=1) / sigma**2
+        bound = self.points.shape[1] * sigma**2 * u * jnp.exp(-u / 2)  # falls for u > 2, that is for all of RADII
+        beyond = u > RADII[:, None] ** 2
+        enough = jnp.sum(jnp.where(beyond, bound, 0.0), axis=1) <= most
+        near = jnp.where(jnp.any(enough), ~beyond[jnp.argmax(enough)], True)
+        return jnp.nonzero(near, size=len(u), fill_value=0)[0], jnp.sum(near)
+
+    def sum(self, x: Float[Array, "m D"], sigma: Any, most: Any, term: Callable[..., Any]) -> Any:
+        """Σ term(points (C, D), inside (C,)) over the blocks that are near the points x."""
+        which, count = self.near(x, sigma, most)
         shape = jax.eval_shape(term, self.points[0], self.inside[0])
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shape)
 

@@ -87,9 +87,11 @@ class LocalPCA(Metric):
             )
         self.truncation = np.asarray(_boundary.as_positive(truncation, "truncation"))
         self.blocks = None
-        self.rho = np.asarray(self.sigma**2 if rho is None else _boundary.as_positive(rho, "rho"))
-        if rho is None:
-            self.rho = np.asarray(choose_rho(self))
+        self.rho = np.asarray(
+            choose_rho(LocalPCA(self.data, float(self.sigma), float(self.sigma**2)))
+            if rho is None
+            else _boundary.as_positive(rho, "rho")
+        )
 
     @property
     def dim(self) -> int:
@@ -215,19 +217,7 @@ class LocalPCA(Metric):
 
         if self.blocks is None:
             return x, term(self.data, None)
-        return x, self.blocks.sum(x + middle, self._radius(), term)
-
-    def _radius(self) -> Any:
-        """Data beyond it matter less than `truncation`.
-
-        Each of n data beyond R adds at most R² exp(−R²/2σ²) to a variance that is at least ρ.
-        """
-        C, B = self.blocks.inside.shape
-        size = jnp.log(C * B * self.sigma**2 / (self.truncation * self.rho))
-        squared = jnp.maximum(2 * size, 2.0)
-        for _ in range(8):  # u² = 2 log(u² n σ² / ρ truncation), a contraction
-            squared = jnp.maximum(2 * (size + jnp.log(squared)), 2.0)
-        return self.sigma * jnp.sqrt(squared)
+        return x, self.blocks.sum(x + middle, self.sigma, self.truncation * self.rho, term)
 
     def _variances(self, x: Any) -> Any:
         D = x.shape[1]
@@ -247,7 +237,9 @@ class LocalPCA(Metric):
 
         start = x
         x, sums = self._sum(x, both)
-        (total, first, second), (total_v, first_v, second_v) = ((r[:, :1], r[:, 1 : D + 1], r[:, D + 1 :]) for r in sums)
+        (total, first, second), (total_v, first_v, second_v) = (
+            (r[:, :1], r[:, 1 : D + 1], r[:, D + 1 :]) for r in sums
+        )
         S = jnp.maximum(_square_about(x, total, first, second), 0.0) + self.rho
         vx = jnp.sum(v * x, axis=1, keepdims=True)  # Σ w (r·v) r²:
         turned = _square_about(x, total_v, first_v, second_v) - vx * _square_about(x, total, first, second)
@@ -346,14 +338,14 @@ def _second_about(x: Any, one: Any, y: Any, yy: Any) -> Any:
     return yy - jnp.outer(x, y) - jnp.outer(y - one * x, x)
 
 
-def _weighed(x: Any, q: Any, one: Any, y: Any, yy: Any, yyy: Any, yyyy: Any) -> tuple[Any, Any, Any]:
+def _weighed(x: Any, q: Any, one: Any, y: Any, yy: Any, yyy: Any, yyyy: Any) -> list[Any]:
     """Σ w a, Σ w a y and Σ w a y yᵀ with a = Σᵢ qᵢ (yᵢ − xᵢ)²."""
     qx, qxx = 2 * q * x, q @ x**2
-    return (
+    return [
         q @ jnp.diagonal(yy) - qx @ y + qxx * one,
         q @ jnp.einsum("iij->ij", yyy) - qx @ yy + qxx * y,
         jnp.einsum("i,ijk->jk", q, yyyy) - jnp.einsum("i,ijk->jk", qx, yyy) + qxx * yy,
-    )
+    ]
 
 
 def _square_about(x: Any, one: Any, y: Any, yy: Any) -> Any:
@@ -365,36 +357,45 @@ def _with_squares(y: Float[Array, "n D"]) -> Float[Array, "n F"]:
     return jnp.concatenate([jnp.ones((len(y), 1)), y, y**2], axis=1)
 
 
-@lru_cache
-def _which(dim: int, order: int) -> tuple[list[tuple[int, ...]], list[np.ndarray[Any, Any]]]:
-    """The monomials of one column each, as sorted tuples of coordinates, and where each table finds its entries.
-
-    The tables are 1, yᵢ, yᵢ yⱼ; of the third order yᵢ² yⱼ, or yᵢ yⱼ yₖ if there is a fourth order, then yᵢ² yⱼ yₖ.
-    """
-    axes = range(dim)
-    entries = [[()], [(i,) for i in axes], [(i, j) for i in axes for j in axes]]
-    triples = [(i, j, k) for i in axes for j in axes for k in axes]
-    if order == 3:
-        entries.append([(i, i, j) for i in axes for j in axes])
-    if order == 4:
-        entries += [triples, [(i, i, j, k) for i, j, k in triples]]
-    shapes = [(), (dim,), (dim, dim), (dim, dim) if order == 3 else (dim,) * 3, (dim,) * 3]
-    number: dict[tuple[int, ...], int] = {}
-    places = [[number.setdefault(tuple(sorted(e)), len(number)) for e in table] for table in entries]
-    return list(number), [np.reshape(p, s) for p, s in zip(places, shapes, strict=False)]
-
-
 def _monomials(y: Float[Array, "n D"], order: int) -> Float[Array, "n F"]:
-    """A column for each product of up to so many coordinates that the tables need."""
-    done: dict[tuple[int, ...], Any] = {(): jnp.ones(len(y))}
-    for monomial in _which(y.shape[1], order)[0]:
-        done[monomial] = done[monomial[:-1]] * y[:, monomial[-1]] if monomial else done[()]
-    return jnp.stack([done[monomial] for monomial in _which(y.shape[1], order)[0]], axis=1)
+    """Columns of products of up to so many coordinates: all that `_tables` needs.
+
+    1, yᵢ, yᵢ yⱼ; of the third order yᵢ² yⱼ, or yᵢ yⱼ yₖ if there is a fourth, which is yᵢ² yⱼ yₖ.
+    """
+    n, D = y.shape
+    if D > FEW_MOMENTS:
+        pairs = [y[:, :, None] * y[:, None, :], (y**2)[:, :, None] * y[:, None, :]][: order - 1]
+        return jnp.concatenate([jnp.ones((n, 1)), y, *(p.reshape(n, -1) for p in pairs)], axis=1)
+    done: dict[tuple[int, ...], Any] = {(): jnp.ones(n)}
+    monomials, _ = _without_repetition(D, order)
+    for monomial in monomials[1:]:
+        done[monomial] = done[monomial[:-1]] * y[:, monomial[-1]]
+    return jnp.stack([done[monomial] for monomial in monomials], axis=1)
 
 
 def _tables(raw: Float[Array, " F"], dim: int, order: int) -> list[Any]:
-    """The sums over the columns of `_monomials`, as tensors."""
-    return [raw[place] for place in _which(dim, order)[1]]
+    """Sums over the columns of `_monomials`, as tensors."""
+    if dim > FEW_MOMENTS:
+        second, third = raw[dim + 1 : dim + 1 + dim**2], raw[dim + 1 + dim**2 :]
+        return [raw[0], raw[1 : dim + 1], *(x.reshape(dim, dim) for x in (second, third)[: order - 1])]
+    return [raw[place] for place in _without_repetition(dim, order)[1]]
+
+
+@lru_cache
+def _without_repetition(dim: int, order: int) -> tuple[list[tuple[int, ...]], list[np.ndarray[Any, Any]]]:
+    """Each monomial once, as a sorted tuple of coordinates, and where the tables find their entries."""
+    axes = range(dim)
+    tables: list[list[tuple[int, ...]]] = [[()], [(i,) for i in axes], [(i, j) for i in axes for j in axes]]
+    if order == 3:
+        tables.append([(i, i, j) for i in axes for j in axes])
+    if order == 4:
+        triples = [(i, j, k) for i in axes for j in axes for k in axes]
+        tables.append([*triples])
+        tables.append([(i, i, j, k) for i, j, k in triples])
+    number: dict[tuple[int, ...], int] = {}
+    places = [[number.setdefault(tuple(sorted(entry)), len(number)) for entry in table] for table in tables]
+    ranks = [0, 1, 2, 2] if order == 3 else [0, 1, 2, 3, 3]
+    return list(number), [np.reshape(p, (dim,) * rank) for p, rank in zip(places, ranks, strict=False)]
 
 
 def choose_sigma(data: np.ndarray[Any, Any]) -> float:
@@ -412,7 +413,9 @@ def choose_sigma(data: np.ndarray[Any, Any]) -> float:
 def choose_rho(metric: LocalPCA) -> float:
     """A tenth of the median local variance at the data: small against the metric there, large enough to bound it."""
     sample = metric.data[:: max(1, len(metric.data) // RHO_SAMPLE)]
-    local = (batching.over_points(_variances, metric, sample) - metric.rho).mean(axis=1)  # a constant column has none of its own
+    local = (batching.over_points(_variances, metric, sample) - metric.rho).mean(
+        axis=1
+    )  # a constant column has none of its own
     typical, reach = float(np.median(local)), float(metric.sigma) ** 2
     return RIDGE * (typical if typical > ALONE * reach else reach)
 

@@ -55,6 +55,9 @@ WIDER = 2.0
 FOLLOW = 0.5
 """Half of a refined mesh is spread evenly in time, half along the way in coordinates, where the metric changes."""
 
+SEARCH_DAMPING = 0.1
+"""In a search, steps are damped at least so much where they are damped at all: it should end near where it began."""
+
 SEARCH_ITER, MAX_ITER = 100, 300
 """Evaluations of the energy in a search and in a polish, at most."""
 
@@ -77,9 +80,9 @@ class Auto(Solver):
 
     *Start*: the straight line; where a problem is not plainly easy, a route along the graph of the data and the path of
     a smoother metric, or, where there are no data, bows to either side; then the paths of other problems of the call
-    with nearly the same ends, or, where there are none, bows and detours. *Descend*: Newton's method on the energy (`Energy`), on a coarse mesh. *Polish* the best, on finer meshes until the
-    judge is content. *Certify*: `path.certified` then says "a locally minimising geodesic, shortest of the starts", and
-    `path.error ≤ rtol`.
+    with nearly the same ends, or, where there are none, bows and detours. *Descend*: Newton's method on the energy
+    (`Energy`), on a coarse mesh. *Polish* the best, on finer meshes until the judge is content. *Certify*:
+    `path.certified` then says "a locally minimising geodesic, shortest of the starts", and `path.error ≤ rtol`.
 
     Paths from a to b and from b to a are the same curve, to the last digit.
     """
@@ -177,7 +180,7 @@ class Auto(Solver):
         """Bows; detours along the roads."""
         roads = roads_of(metric, self.nodes)
         no_data = roads is None and metric.smoother(WIDER) is None  # then the first bows were tried before
-        found = [starts.bows(a, b, TIMES, self.random_state, MORE_BOWS if no_data else BOWS)]
+        found = [starts.bows(a, b, TIMES, self.random_state, MORE_BOWS if no_data else BOWS + MORE_BOWS)]
         if roads is not None:
             found.append(starts.along(roads.routes(metric, a, b, COARSE + 1, DETOURS)[0][:, 1:], TIMES))
         return np.concatenate(found, axis=1)
@@ -187,7 +190,11 @@ class Auto(Solver):
 
         `problem` (C,) says whose they are: one that a certified curve of the same problem beats is left as it is.
         """
-        shortest, evaluations, done = np.full(problem.max(initial=-1) + 1, np.inf), np.zeros(len(a), int), []
+        shortest, evaluations, done = (
+            np.full(problem.max(initial=-1) + 1, np.inf),
+            np.zeros(len(a), int),
+            list[_Found](),
+        )
         breaks = _spread(rough, ELEMENTS)
         while True:
             nodes = rough.evaluate(elements.node_times(breaks, DEGREE))
@@ -216,7 +223,13 @@ class Auto(Solver):
             if not again.any() or count > self.max_elements:
                 return reduce(_Found.and_more, [*done, found])
             done.append(found.take(~again))
-            problem, a, b, rough, evaluations = problem[again], a[again], b[again], curve.take(again), evaluations[again]
+            problem, a, b, rough, evaluations = (
+                problem[again],
+                a[again],
+                b[again],
+                curve.take(again),
+                evaluations[again],
+            )
             breaks = _spread(rough, count)
 
     def _follow_up(self, metric: Metric, a: Array, b: Array, nodes: Array, which: Array) -> "_Found":
@@ -241,7 +254,7 @@ class Auto(Solver):
 
 
 class _Search:
-    """The coarse curves found so far for P problems: nodes (P, S, N, d) and lengths (P, S), infinite where there is none."""
+    """The coarse curves found so far for P problems: nodes (P, S, N, d), and lengths (P, S), infinite for none."""
 
     def __init__(self, metric: Metric, a: Array, b: Array) -> None:
         self.metric, self.a, self.b = metric, a, b
@@ -284,7 +297,11 @@ class _Found(NamedTuple):
 
     def take(self, index: Any) -> "_Found":
         return _Found(
-            self.problem[index], self.curve.take(index), self.verdict.take(index), self.status[index], self.evaluations[index]
+            self.problem[index],
+            self.curve.take(index),
+            self.verdict.take(index),
+            self.status[index],
+            self.evaluations[index],
         )
 
     def evaluations_of(self, problems: int) -> Array:
@@ -329,7 +346,7 @@ def _nothing(a: Array) -> Solution:
 def _search_from(metric: Metric, begin: Array) -> Descent:
     """Descend from coarse curves (C, N, d)."""
     breaks = np.broadcast_to(np.linspace(0.0, 1.0, COARSE + 1), (len(begin), COARSE + 1))
-    return descend(metric, begin, breaks, SEARCH_TOL, SEARCH_ITER)
+    return descend(metric, begin, breaks, SEARCH_TOL, SEARCH_ITER, SEARCH_DAMPING)
 
 
 def _length(found: Descent) -> Array:
@@ -389,7 +406,7 @@ def _another(found: _Found, order: Array) -> Array:
     return out
 
 
-def _spread(curve: PiecewiseCurve, count: int) -> Array:
+def _spread(curve: Curve, count: int) -> Array:
     """Breaks (P, count + 1), half evenly in time and half along the curve's way in coordinates."""
     times = np.linspace(0.0, 1.0, 4 * count + 1)
     ways = np.linalg.norm(np.diff(curve.evaluate(times), axis=1), axis=-1)

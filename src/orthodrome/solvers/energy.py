@@ -23,7 +23,8 @@ REACH = 1.0
 """A step moves the curve by at most so many of its own lengths."""
 
 LEAST_DAMPING, DAMPING_GROWTH, MOST_DAMPING = 1e-3, 4.0, 1e9
-"""Damping is in units of the Laplacian, the part of the second variation that is always positive."""
+"""Damping is in units of the Laplacian, the part of the second variation that is always positive. The least one decides
+how shallow a saddle can still be left."""
 
 ROUNDING = 1e-12
 """A promised relative gain in energy below this drowns in rounding: the descent has arrived."""
@@ -88,7 +89,9 @@ class Descent(NamedTuple):
     """(P,): whether the second variation was anywhere on the way not positive. If not, there was one way to go."""
 
 
-def descend(metric: Metric, nodes: Array, breaks: Array, tol: float, max_iter: int) -> Descent:
+def descend(
+    metric: Metric, nodes: Array, breaks: Array, tol: float, max_iter: int, least_damping: float = LEAST_DAMPING
+) -> Descent:
     """Lower the energy of P curves, given by nodes (P, N, d) and breaks (P, K + 1), as far as it goes."""
     P = len(nodes)
     states = _State(
@@ -102,7 +105,7 @@ def descend(metric: Metric, nodes: Array, breaks: Array, tol: float, max_iter: i
         iteration=np.zeros(P, int),
         status=np.full(P, RUNNING),
     )
-    common = _Common(np.asarray(tol), np.asarray(max_iter))
+    common = _Common(np.asarray(tol), np.asarray(max_iter), np.asarray(least_damping))
     widths = np.diff(breaks)
     final = batching.iterate(_step, metric, common, widths, states, points_per_step=nodes.shape[1] - 1)
     return Descent(final.nodes, final.energy, final.status, final.iteration, final.bent)
@@ -118,6 +121,7 @@ def smooth(metric: Metric, nodes: Array, breaks: Array) -> PiecewiseCurve:
 class _Common(NamedTuple):
     tol: Any
     max_iter: Any
+    least_damping: Any
 
 
 class _State(NamedTuple):
@@ -147,7 +151,7 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     accept = finite & (first | (gain <= ARMIJO * state.length * jnp.minimum(state.slope, 0.0)))
 
     # if this curve is taken: the next direction, or the end
-    step, damping = _damped_step(total, state.damping, trial.shape[-1])
+    step, damping = _damped_step(total, state.damping, common.least_damping, trial.shape[-1])
     slope = elements.inner(total.gradient, step)
     step, slope = jnp.where(slope > 0, -step, step), -jnp.abs(slope)  # the bend may have gone uphill
     size = jnp.sqrt(2 * total.energy)
@@ -188,13 +192,13 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     )
 
 
-def _damped_step(total: elements.Sum, last: Any, d: int) -> tuple[Any, Any]:
+def _damped_step(total: elements.Sum, last: Any, least: Any, d: int) -> tuple[Any, Any]:
     """Newton's step and damping 0 where the second variation is positive, else a damped and bent step, and its damping.
 
     The bend is a small wave that is no direction's own; the damped system amplifies of it what leads downhill most
     steeply. Without it, a curve that is symmetric would never leave the plane of symmetry.
     """
-    least = jnp.maximum(last / DAMPING_GROWTH, LEAST_DAMPING)
+    least = jnp.maximum(last / DAMPING_GROWTH, least)
     K = len(total.gradient)
     count = K * (total.gradient.shape[-1] // d - 1) + 1
     u = jnp.linspace(0.0, jnp.pi, count)[:, None]

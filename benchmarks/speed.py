@@ -1,0 +1,185 @@
+"""Time against accuracy on the paper's data sets, everybody in the same run.
+
+    python benchmarks/speed.py                 # a few minutes; the other libraries on few pairs
+    python benchmarks/speed.py --full          # all of them on more pairs
+    python benchmarks/speed.py --out folder    # also writes speed.json and speed.png
+
+Each solver gets the same metric and the same pairs, warm: what compiles has compiled. Lengths are all measured by one
+quadrature on the curve that was returned; the reference is the shortest curve that anyone found. finslerax runs one by one
+and vmapped, and the better time counts. What is not installed is left out with a line (`make peers` installs it).
+"""
+
+import argparse
+import json
+import resource
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import orthodrome as od
+
+sys.path.insert(0, str(Path(__file__).parent))
+from reference import peers
+
+CLOSE = 1e-3
+SAMPLES = np.linspace(0.0, 1.0, 1001)
+WORKLOADS = ("semicircle", "curly", "moons", "sphere")
+
+
+def workload(name):
+    """A metric and pairs of data: 199 from one point of the semicircle, else 780 between 40 points."""
+    if name == "semicircle":
+        data = od.datasets.semicircle(200, random_state=0)
+        return od.LocalPCA(data, 0.15, 0.01), np.broadcast_to(data[0], (199, 2)), data[1:]
+    data = getattr(od.datasets, {"moons": "two_moons"}.get(name, name))(400, random_state=0)
+    some = data[np.random.default_rng(0).choice(400, 40, replace=False)]
+    i, j = np.triu_indices(40, 1)
+    return od.LocalPCA(data, 0.15, 0.01), some[i], some[j]
+
+
+def ours(solver):
+    def run(metric, a, b):
+        began = time.perf_counter()
+        od.shortest_path(metric, a, b, solver)
+        first = time.perf_counter() - began
+        began = time.perf_counter()
+        path = od.shortest_path(metric, a, b, solver)
+        seconds = time.perf_counter() - began
+        return path(SAMPLES), path.converged, seconds / len(a), first
+
+    return run
+
+
+def theirs(name):
+    def run(metric, a, b):
+        solve = peers.PEERS[name]
+        first = solve(metric, a[0], b[0]).seconds
+        answers = [solve(metric, *pair) for pair in zip(a, b, strict=True)]
+        points = [x.points for x in answers]
+        said = [bool(x.points is not None and x.converged is not False) for x in answers]
+        seconds = np.mean([x.seconds for x in answers])
+        if name == "finslerax, fine":
+            seconds = min(seconds, vmapped(metric, a, b))
+        return points, np.array(said), seconds, first
+
+    return run
+
+
+def vmapped(metric, a, b):
+    """Seconds a path of finslerax, fine, on all pairs at once."""
+    import jax
+    from finslerax.geometry import EuclideanSpace, Riemannian, SegmentQuadratureMetric
+    from finslerax.solvers import GaussNewtonGeodesic
+
+    space = SegmentQuadratureMetric(Riemannian(EuclideanSpace(a.shape[1]), metric.tensor_at), nquad=2)
+    solver = GaussNewtonGeodesic(iterations=200)
+    solve = jax.jit(jax.vmap(lambda x, y: solver.solve(space, x, y, 100, None, train_mode=False).xs))
+    jax.block_until_ready(solve(a, b))
+    began = time.perf_counter()
+    jax.block_until_ready(solve(a, b))
+    return (time.perf_counter() - began) / len(a)
+
+
+def rows(full):
+    """Each solver with how many pairs it gets; None for all."""
+    few, fewer = (200, 50) if full else (40, 8)
+    yield "Auto()", ours(od.Auto()), None
+    yield "Auto(effort=1)", ours(od.Auto(effort=1)), None
+    yield "FixedPoint()", ours(od.FixedPoint()), None
+    yield "FixedPoint(mesh=50, tol=1e-6)", ours(od.FixedPoint(mesh=50, tol=1e-6)), None
+    yield "solve_bvp", ours(od.Collocation()), fewer
+    for name in peers.PEERS:
+        yield name, theirs(name), few if name.startswith("finslerax") else fewer
+
+
+def measure(name, full):
+    metric, a, b = workload(name)
+    found = {}
+    for solver, run, count in rows(full):
+        which = np.arange(len(a)) if count is None else np.linspace(0, len(a) - 1, count).astype(int)
+        try:
+            points, said, seconds, first = run(metric, a[which], b[which])
+        except Exception as error:
+            print(f"  {solver}: {type(error).__name__}: {error}", file=sys.stderr)
+            continue
+        length = np.array([np.inf if p is None else peers.length(metric, p) for p in points])
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        found[solver] = {"which": which, "length": length, "said": said, "s": seconds, "first": first, "peak": peak}
+        print(f"\r  {name}: {solver:40s}", end="", file=sys.stderr, flush=True)
+    print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
+    best = np.full(len(a), np.inf)
+    for row in found.values():
+        np.minimum.at(best, row["which"], row["length"])
+    for row in found.values():
+        longer = row["length"] / best[row["which"]] - 1
+        row |= {"close": np.mean(longer <= CLOSE), "error": np.median(longer), "pairs": len(longer)}
+    return found
+
+
+def table(name, found):
+    ours_ = found["Auto()"]["s"]
+    print(f"\n{name}\n")
+    print(
+        "| solver | pairs | calls itself solved | within 0.1 % | median excess | ms a path | times `Auto()` | first call, s |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for solver, row in found.items():
+        print(
+            f"| {solver} | {row['pairs']} | {np.mean(row['said']):.0%} | {row['close']:.1%} | {row['error']:.0e} "
+            f"| {row['s'] * 1e3:.2f} | {row['s'] / ours_:.1f} | {row['first']:.1f} |"
+        )
+    peak = max(row["peak"] for solver, row in found.items() if "(" in solver)
+    print(f"\npeak memory of the process after orthodrome's rows: {peak:.2f} GiB")
+
+
+def draw(results, file):
+    """Time a path against the share of pairs that are within 0.1 % of the shortest."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(results), figsize=(3.6 * len(results), 3.6), sharey=True, layout="constrained")
+    families = {
+        "Auto": "C3",
+        "FixedPoint": "C0",
+        "solve_bvp": "C7",
+        "finslerax": "C2",
+        "stochman": "C4",
+        "geomstats": "C1",
+    }
+    for ax, (name, found) in zip(np.atleast_1d(axes), results.items(), strict=True):
+        for family, color in families.items():
+            mine = [(r["s"] * 1e3, 100 * r["close"]) for solver, r in found.items() if solver.startswith(family)]
+            if mine:
+                ax.scatter(*zip(*mine, strict=True), color=color, label=family, s=60 if family == "Auto" else 30)
+        ax.set(xscale="log", title=name, xlabel="milliseconds a path", ylim=(-3, 103))
+        ax.grid(alpha=0.3)
+    np.atleast_1d(axes)[0].set_ylabel("% within 0.1 % of the shortest")
+    np.atleast_1d(axes)[-1].legend(fontsize="small", loc="lower left")
+    figure.savefig(file, dpi=130)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("workloads", nargs="*", default=WORKLOADS)
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    results = {}
+    for name in asked.workloads:
+        results[name] = measure(name, asked.full)
+        table(name, results[name])
+    if asked.out:
+        asked.out.mkdir(parents=True, exist_ok=True)
+        plain = {k: {s: {x: float(np.mean(y)) for x, y in r.items()} for s, r in f.items()} for k, f in results.items()}
+        (asked.out / "speed.json").write_text(json.dumps(plain, indent=1))
+        draw(results, asked.out / "speed.png")
+
+
+if __name__ == "__main__":
+    main()
