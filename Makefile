@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench peers format clean
+.PHONY: help demo test lint types bench bench-full peers format clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## geodesics on a learned manifold: a figure and a table, in demo/
 	@$(BIN)/orthodrome demo --out demo
@@ -25,8 +25,12 @@ types: $(VENV)/.installed-test
 	@echo "== mypy"
 	@$(BIN)/mypy
 
-bench: $(VENV)/.installed-test ## the measured claims of README and docs, printed (an hour)
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+bench: $(VENV)/.installed-bench ## speed, scaling and the kernel, beside other libraries
+	@for script in "speed.py --out demo/bench" "scaling.py data start" kernel.py; do echo "== $$script"; $(BIN)/python benchmarks/$$script || exit 1; done
+
+bench-full: $(VENV)/.installed-bench ## every measured claim of README and docs (hours)
+	@for script in "speed.py --full --out demo/bench" "scaling.py --out demo/bench" kernel.py auto.py batches.py closed_forms.py semicircle.py; do \
+		echo "== $$script"; $(BIN)/python benchmarks/$$script || exit 1; done
 
 peers: $(VENV)/.installed-bench ## other libraries on the same problems (an hour)
 	@$(BIN)/python benchmarks/auto.py peers
