@@ -114,3 +114,19 @@ def test_paths_among_many_data_are_those_of_the_full_sum(rng):
     np.testing.assert_allclose(path.length, again.length, rtol=1e-6)
     end = od.exp_map(metric, a, od.log_map(metric, a, b))
     np.testing.assert_allclose(end, b, atol=1e-3)
+
+
+def test_the_data_of_a_metric_cannot_be_changed_behind_its_back(rng):
+    data = rng.standard_normal((50, 2))
+    metric = od.LocalPCA(data)
+    with pytest.raises(ValueError, match="read-only"):
+        metric.data[0] = 0.0
+    data[0] = 0.0  # the caller's own array is the caller's
+
+
+def test_a_metric_whose_rho_was_chosen_is_the_one_with_that_rho(rng):
+    """Choosing ρ evaluates a metric; what that leaves in compiled code must not be taken for this one."""
+    data = rng.standard_normal((100, 2))
+    chosen = od.LocalPCA(data)
+    given = od.LocalPCA(data, float(chosen.sigma), float(chosen.rho))
+    np.testing.assert_array_equal(chosen.tensor(data), given.tensor(data))

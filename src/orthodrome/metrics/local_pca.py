@@ -79,6 +79,7 @@ class LocalPCA(Metric):
         # NumPy float64, not jnp: outside the float64 scope jnp.asarray would round to float32. Arrays of no dimension
         # rather than floats: compiled code then serves every σ and ρ.
         self.data = _boundary.as_data(data)
+        self.data.setflags(write=False)  # compiled code has a copy, which would not see a change
         self.center = np.median(self.data, axis=0)  # not the mean: one far outlier would cost every point its digits
         self.sigma = np.asarray(choose_sigma(self.data) if sigma is None else _boundary.as_positive(sigma, "sigma"))
         if not 0 < self.sigma**2 < np.inf:
