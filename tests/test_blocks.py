@@ -130,3 +130,17 @@ def test_a_metric_whose_rho_was_chosen_is_the_one_with_that_rho(rng):
     chosen = od.LocalPCA(data)
     given = od.LocalPCA(data, float(chosen.sigma), float(chosen.rho))
     np.testing.assert_array_equal(chosen.tensor(data), given.tensor(data))
+
+
+@pytest.mark.parametrize("n", [90, 2000])
+@pytest.mark.parametrize("stray", [np.nan, np.inf, -1e300, 1e12])
+def test_a_point_that_is_nowhere_does_not_disturb_the_others(n, stray, rng):
+    data = rng.standard_normal((n, 2))
+    metric = od.LocalPCA(data, 0.3, 0.05).prepared()
+    x, v = data[:20] + 0.1, rng.standard_normal((20, 2))
+    lost = x.copy()
+    lost[7] = stray
+    with jax.enable_x64(True):
+        alone, together = (jax.jit(block_form)(metric, points, v) for points in (x, lost))
+    for a, b in zip(together, alone, strict=True):
+        assert relative(np.delete(a, 7, axis=0), np.delete(b, 7, axis=0)) < 1e-9

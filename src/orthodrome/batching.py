@@ -11,7 +11,7 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -239,9 +239,14 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def share_cores(processes: int) -> None:
-    """From now on, use only this process' share of the cores: so many processes work beside each other."""
-    _SHARING[0] = processes
+@contextlib.contextmanager
+def sharing_cores(processes: int) -> Iterator[None]:
+    """Use only this process' share of the cores meanwhile: so many processes work beside each other."""
+    before, _SHARING[0] = _SHARING[0], processes
+    try:
+        yield
+    finally:
+        _SHARING[0] = before
 
 
 _SHARING = [1]

@@ -117,10 +117,10 @@ def _solve_elsewhere(
     metric: Metric, a: Array, b: Array, solver: Solver, processes: int, cache: str | None
 ) -> tuple[Array, Verdict]:
     """`_solve_block` in one of several processes, which share the cores and the compiled code."""
-    batching.share_cores(processes)
     if cache is not None:
         enable_compilation_cache(cache)
-    return _solve_block(metric, a, b, solver)
+    with batching.sharing_cores(processes):
+        return _solve_block(metric, a, b, solver)
 
 
 def _require_jobs(n_jobs: Any) -> int:

@@ -33,6 +33,11 @@ class Blocks(eqx.Module):
     high: Any
     """(B, D)"""
 
+    @property
+    def corners(self) -> Float[Array, "corners D"]:
+        """Points whose box holds all points."""
+        return jnp.concatenate([self.low, self.high])
+
     @staticmethod
     def of(points: np.ndarray[Any, Any]) -> "Blocks":
         """Split the points, again and again, at the median of the widest coordinate."""

@@ -204,9 +204,12 @@ class LocalPCA(Metric):
     def _sum(self, x: Any, columns: Callable[[Any, Any], Any]) -> Any:
         """Σₙ columns(wₙ, yₙ) for the points x, where y and x are measured from the middle of x; and that x.
 
-        Measured from there, the expanded squares keep their digits: what is far away has no weight.
+        Measured from there, the expanded squares keep their digits: what is far away has no weight. A point that is
+        nowhere near the data, or no number, has no say in where the middle is: the others must not suffer from it.
         """
-        middle = jnp.mean(x, axis=0)
+        data = self.data if self.blocks is None else self.blocks.corners
+        points, low, high = x, jnp.min(data, axis=0), jnp.max(data, axis=0)
+        middle = jnp.mean(jnp.clip(jnp.where(jnp.isnan(x), low, x), low, high), axis=0)
         x = x - middle
         half = 0.5 * jnp.sum(x**2, axis=1)
 
@@ -218,7 +221,7 @@ class LocalPCA(Metric):
 
         if self.blocks is None:
             return x, term(self.data, None)
-        return x, self.blocks.sum(x + middle, self.sigma, self.truncation * self.rho, term)
+        return x, self.blocks.sum(points, self.sigma, self.truncation * self.rho, term)
 
     def _variances(self, x: Any) -> Any:
         D = x.shape[1]
