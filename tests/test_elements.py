@@ -23,7 +23,10 @@ def assembled(blocks, loads, degree, d):
     return H[d:-d, d:-d], g[d:-d]
 
 
-@pytest.mark.parametrize("K, degree, d", [(2, 1, 2), (4, 3, 2), (32, 1, 3), (16, 3, 5), (8, 2, 1), (5, 1, 2)])
+@pytest.mark.parametrize(
+    "K, degree, d",
+    [(2, 1, 2), (4, 3, 2), (32, 1, 3), (16, 3, 5), (8, 2, 1), (5, 1, 2), (1, 3, 2), (64, 1, 9), (16, 4, 8)],
+)
 @pytest.mark.parametrize("shift", [0.0, -30.0])
 def test_a_chain_of_elements_is_solved_and_its_definiteness_seen(rng, K, degree, d, shift):
     m = (degree + 1) * d

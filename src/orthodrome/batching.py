@@ -11,7 +11,7 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ FEW_POINTS = 16
 POINT_TILE = 128
 """Points a tile: points × data of one tile stay in a core's cache."""
 
-STEP_TILE = 64
+STEP_TILE = 32
 """Points a tile of an iteration: smaller, because a tile goes on until its slowest problem has finished."""
 
 FEW_LANES = 2
@@ -101,10 +101,18 @@ def _over(function: Function, metric: Any, arrays: Sequence[Array], tile: int) -
 
 
 def _call(compiled: Function, function: Function, metric: Any, *args: Any) -> Any:
-    """A compiled function in float64, its results as NumPy arrays; one at a time if the metric cannot stand more."""
-    guard = contextlib.nullcontext() if _concurrent(metric) else _ONE_AT_A_TIME
-    with guard, double_precision():
-        return jax.tree.map(np.asarray, compiled(function, _on_device(metric), *args))
+    """A compiled function in float64, its results as NumPy arrays; one at a time if the metric cannot stand more.
+
+    A call that has to compile keeps the others waiting: they would compile the same.
+    """
+    metric, concurrent = _on_device(metric), _concurrent(metric)
+    leaves, structure = jax.tree.flatten((metric, args))
+    kinds = tuple((leaf.shape, leaf.dtype) if eqx.is_array(leaf) else leaf for leaf in leaves)
+    call = hash((compiled, function, structure, kinds))
+    with _ONE_AT_A_TIME if call not in _COMPILED or not concurrent else contextlib.nullcontext(), double_precision():
+        out = jax.tree.map(np.asarray, compiled(function, metric, *args))
+    _COMPILED.add(call)
+    return out
 
 
 def _on_device(metric: Any) -> Any:
@@ -126,15 +134,16 @@ def _concurrent(metric: Any) -> bool:
 
 _ONE_AT_A_TIME = threading.Lock()
 
+_COMPILED: set[int] = set()
+"""Hashes of the functions and shapes of calls that were made before."""
 
-def _in_threads(run: Callable[[int], Any], items: Iterable[int], workers: int) -> list[Any]:
-    """`run` over the items, in so many threads; the first one alone, so that it compiles for the others."""
-    first, *rest = items
-    head = [run(first)]
-    if len(rest) < 2 or workers < 2:
-        return head + [run(item) for item in rest]
+
+def _in_threads(run: Callable[[int], Any], items: Sequence[int], workers: int) -> list[Any]:
+    """`run` over the items, in so many threads."""
+    if len(items) < 2 or workers < 2:
+        return [run(item) for item in items]
     with ThreadPoolExecutor(workers) as pool:
-        return head + list(pool.map(run, rest))
+        return list(pool.map(run, items))
 
 
 @eqx.filter_jit
@@ -176,11 +185,9 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
     lanes = tile * tiles
     final = jax.tree.map(np.array, states)
     queue = iter(range(total))  # shared by the threads: each takes the next problems from it
-    first_call = threading.Lock()  # one thread compiles, the others wait for it instead of compiling too
 
     def work(_: int) -> None:
         active, running = np.zeros(0, dtype=int), _rows(states, slice(0))
-        guard: contextlib.AbstractContextManager[Any] = first_call
         while True:
             fresh = np.fromiter(itertools.islice(queue, lanes - len(active)), dtype=int)
             active = np.concatenate([active, fresh])
@@ -188,9 +195,7 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
                 return
             running = jax.tree.map(lambda *parts: np.concatenate(parts), running, _rows(states, fresh))
             padded = jax.tree.map(lambda leaf: _padded(leaf, lanes), (_rows(problems, active), running))
-            with guard:
-                advanced = _call(_advance, step, metric, common, tile, np.asarray(-(-len(active) // tile)), *padded)
-            guard = contextlib.nullcontext()
+            advanced = _call(_advance, step, metric, common, tile, np.asarray(-(-len(active) // tile)), *padded)
             running = _rows(advanced, slice(len(active)))
             done = running.status != RUNNING
             for target, source in zip(jax.tree.leaves(final), jax.tree.leaves(running), strict=True):
@@ -198,11 +203,7 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
             active, running = active[~done], _rows(running, ~done)
 
     workers = min(_workers(metric), -(-total // lanes))
-    if workers < 2:
-        work(0)
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(work, range(workers)))
+    _in_threads(work, range(workers), workers)
     return final
 
 

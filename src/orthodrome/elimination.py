@@ -1,7 +1,8 @@
-"""Linear systems of a chain of elements, solved by cyclic reduction: all nodes at once, log₂ K times.
+"""Linear systems of a chain of elements, solved node by node: many nodes at once, the others after them.
 
-Each element couples its own unknowns with those of its two end nodes, and neighbours share a node. The interior
-unknowns go first. Then every node gets rid of its neighbours, after that of the neighbours' neighbours, and so on.
+Each element couples its own unknowns with those of its two end nodes, and neighbours share a node. The interior nodes
+go first. Then every other node goes, again and again, until a few are left; of these, each gets rid of its neighbours,
+after that of the neighbours' neighbours, and so on: more work, but in a loop that is compiled once.
 It is written out rather than left to LAPACK, which XLA runs one small matrix at a time and never in two threads.
 """
 
@@ -14,6 +15,9 @@ from jaxtyping import Array, Float
 UNROLL = 3
 """Up to so many pivots are written out one after the other; more of them go in a loop."""
 
+FEW = 7
+"""A chain of so many nodes is not halved any more: each halving is code of its own, to be compiled."""
+
 
 def solve(
     A: Float[Array, "K m m"], b: Float[Array, "K m"], d: int
@@ -24,86 +28,108 @@ def solve(
     Returns the interior unknowns, those of the K + 1 nodes, and the smallest pivot: it is positive if and only if the
     whole symmetric matrix is positive definite.
     """
-    inner = A.shape[-1] - 2 * d
-    rows, chain, smallest = _eliminate(jnp.concatenate([A, b[..., None]], axis=-1), inner)
-    nodes, smallest_node = _reduce(chain, d)
-    ends = jnp.concatenate([nodes[:-1], nodes[1:]], axis=-1)
-    inside = rows[..., -1] - jnp.einsum("kij,kj->ki", rows[..., :-1], ends)
-    return inside, nodes, jnp.minimum(smallest, smallest_node)
+    element, smallest, gone = jnp.concatenate([A, b[..., None]], axis=-1), jnp.asarray(jnp.inf), []
+    while element.shape[1] > 2 * d:
+        rows, pivot = _express(element[:, :d], d)
+        element = element[:, d:, d:] - _product(element[:, d:, :d], rows)
+        smallest = jnp.minimum(smallest, pivot)
+        gone.append(rows)
+    nodes, pivot = _solve_chain(_equations(element, d), d)
+    nodes = jnp.pad(nodes, ((1, 1), (0, 0)))
+    known = jnp.concatenate([nodes[:-1], nodes[1:]], axis=1)
+    for rows in reversed(gone):
+        known = jnp.concatenate([_put_in(rows, known), known], axis=1)
+    return known[:, : -2 * d], nodes, jnp.minimum(smallest, pivot)
 
 
 def solve_dense(A: Float[Array, "m m"], b: Float[Array, " m"]) -> tuple[Float[Array, " m"], Float[Array, ""]]:
     """The solution of one small positive definite system, and its smallest pivot."""
-    rows, _, smallest = _eliminate(jnp.concatenate([A, b[:, None]], axis=1)[None], len(b))
-    return rows[0, :, -1], smallest
+    rows, smallest = _express(jnp.concatenate([A, b[:, None]], axis=1)[None], len(b))
+    return rows[0, :, 0], smallest
 
 
-def _reduce(chain: Any, d: int) -> tuple[Any, Any]:
-    """The nodes of a chain of elements (K, 2d, 2d + 1) that have no interior, and the smallest pivot."""
-    K = len(chain)
-    if K == 1:
-        return jnp.zeros((2, d)), jnp.inf
+def _equations(element: Any, d: int) -> Any:
+    """Of each inner node of a chain of elements (K, 2d, 2d + 1): (K − 1, d, 3d + 1), its columns as in `_replaced`."""
     left, right = slice(0, d), slice(d, 2 * d)
-    a, b = chain[:-1], chain[1:]  # the elements before and behind each inner node
-    systems = jnp.concatenate(  # (K − 1, d, 3d + 1): the node itself, the one before, the one behind, right-hand side
-        [
-            a[:, right, right] + b[:, left, left],
-            a[:, right, left].at[:1].set(0.0),
-            b[:, left, right].at[-1:].set(0.0),
-            a[:, right, -1:] + b[:, left, -1:],
-        ],
-        axis=2,
-    )
+    a, b = element[:-1], element[1:]  # the elements before and behind each inner node
+    own, load = a[:, right, right] + b[:, left, left], a[:, right, -1:] + b[:, left, -1:]
+    return jnp.concatenate([own, a[:, right, left], b[:, left, right], load], axis=2)
+
+
+def _solve_chain(chain: Any, d: int) -> tuple[Any, Any]:
+    """The nodes (n, d) that n equations (n, d, 3d + 1) are about, zero beyond both ends, and the smallest pivot."""
+    n = len(chain)
+    if n == 0:
+        return jnp.zeros((0, d)), jnp.asarray(jnp.inf)
+    if n <= FEW or n % 2 == 0:
+        return _solve_short_chain(chain, d)
+    rows, smallest = _express(chain[::2], d)
+    rest, pivot = _solve_chain(_replaced(chain[1::2], rows[:-1], rows[1:], d), d)
+    around = jnp.pad(rest, ((1, 1), (0, 0)))
+    out = _put_in(rows, jnp.concatenate([around[:-1], around[1:]], axis=1))
+    woven = jnp.stack([out[:-1], rest], axis=1).reshape(-1, d)
+    return jnp.concatenate([woven, out[-1:]]), jnp.minimum(smallest, pivot)
+
+
+def _solve_short_chain(chain: Any, d: int) -> tuple[Any, Any]:
+    n = len(chain)
+    place = jnp.arange(n)[:, None, None]
 
     def double(level: Any, carry: Any) -> Any:
-        systems, smallest = carry
-        own, before, behind, load = (systems[..., part] for part in parts)
-        solved, pivot = _solve_for_own(systems, d)
-        reach, place = 2**level, jnp.arange(K - 1)[:, None, None]
-        at_before = jnp.where(place >= reach, jnp.roll(solved, reach, axis=0), 0.0)
-        at_behind = jnp.where(place < K - 1 - reach, jnp.roll(solved, -reach, axis=0), 0.0)
-        replaced = jnp.einsum("kij,kjl->kil", before, at_before), jnp.einsum("kij,kjl->kil", behind, at_behind)
-        (_, further_before, back, load_before), (_, ahead, further_behind, load_behind) = (
-            tuple(r[..., part] for part in parts) for r in replaced
-        )
-        new = [own - back - ahead, -further_before, -further_behind, load - load_before - load_behind]
-        return jnp.concatenate(new, axis=2), jnp.minimum(smallest, pivot)
+        chain, smallest = carry
+        rows, pivot = _express(chain, d)
+        reach = 2**level
+        before = jnp.where(place >= reach, jnp.roll(rows, reach, axis=0), 0.0)
+        behind = jnp.where(place < n - reach, jnp.roll(rows, -reach, axis=0), 0.0)
+        return _replaced(chain, before, behind, d), jnp.minimum(smallest, pivot)
 
-    parts = [slice(0, d), slice(d, 2 * d), slice(2 * d, 3 * d), slice(3 * d, 3 * d + 1)]
-    levels = max(0, (K - 2)).bit_length()
-    systems, smallest = jax.lax.fori_loop(0, levels, double, (systems, jnp.asarray(jnp.inf)))
-    solved, pivot = _solve_for_own(systems, d)
-    zero = jnp.zeros((1, d))
-    return jnp.concatenate([zero, solved[..., -1], zero]), jnp.minimum(smallest, pivot)
+    levels = max(0, n - 1).bit_length()
+    chain, smallest = jax.lax.fori_loop(0, levels, double, (chain, jnp.asarray(jnp.inf)))
+    rows, pivot = _express(chain, d)
+    return rows[..., -1], jnp.minimum(smallest, pivot)
 
 
-def _solve_for_own(systems: Any, d: int) -> tuple[Any, Any]:
-    """Each node expressed by the others, in the systems' layout with zeros for itself, and the smallest pivot."""
-    rows, _, smallest = _eliminate(systems, d)
-    return jnp.concatenate([jnp.zeros_like(rows[..., :d]), rows], axis=-1), smallest
+def _replaced(chain: Any, before: Any, behind: Any, d: int) -> Any:
+    """Equations with the columns the node itself (d), the one before (d), the one behind (d) and the right-hand side,
+    where the one before and the one behind are replaced by what `_express` says of them."""
+    own, by_before, by_behind, load = jnp.split(chain, [d, 2 * d, 3 * d], axis=2)
+    further_before, back, load_before = jnp.split(_product(by_before, before), [d, 2 * d], axis=2)
+    ahead, further_behind, load_behind = jnp.split(_product(by_behind, behind), [d, 2 * d], axis=2)
+    new = [own - back - ahead, -further_before, -further_behind, load - load_before - load_behind]
+    return jnp.concatenate(new, axis=2)
 
 
-def _eliminate(systems: Any, count: int) -> tuple[Any, Any, Any]:
-    """Gauss–Jordan on the first `count` unknowns of each augmented system (K, m, columns).
+def _put_in(rows: Any, known: Any) -> Any:
+    """The nodes that `_express` expressed by others, when those (K, columns) are known."""
+    return rows[..., -1] - jnp.einsum("kij,kj->ki", rows[..., :-1], known)
 
-    Returns their rows, which express them by the others, the system that is left for the others, and the smallest
-    pivot. There is no pivoting: for a positive definite matrix none is needed, and for any other the pivot says so.
+
+def _product(a: Any, b: Any) -> Any:
+    return jnp.einsum("kij,kjl->kil", a, b)
+
+
+def _express(equations: Any, d: int) -> tuple[Any, Any]:
+    """A⁻¹ B for K equations [A | B] (K, d, columns), A the first d columns, and the smallest pivot.
+
+    There is no pivoting: for a positive definite matrix none is needed, and for any other the pivot says so.
     """
+    smallest = jnp.asarray(jnp.inf)
+    if d > UNROLL:
+        inverse, smallest = jax.lax.fori_loop(0, d, _invert_by_one, (equations[..., :d], smallest))
+        return _product(inverse, equations[..., d:]), smallest
+    for i in range(d):
+        row, column = equations[:, i], equations[:, :, i]
+        smallest = jnp.minimum(smallest, jnp.min(row[:, i]))
+        row = row / row[:, i, None]
+        equations = (equations - column.at[:, i].set(0.0)[:, :, None] * row[:, None]).at[:, i].set(row)
+    return equations[..., d:], smallest
 
-    def eliminate_one(i: Any, carry: Any) -> Any:
-        systems, smallest = carry
-        row = systems[:, i]
-        pivot = row[:, i]
-        row = row / pivot[:, None]
-        column = systems[:, :, i].at[:, i].set(0.0)
-        systems = (systems - column[:, :, None] * row[:, None, :]).at[:, i].set(row)
-        return systems, jnp.minimum(smallest, jnp.min(pivot))
 
-    carry = (systems, jnp.asarray(jnp.inf))
-    if count <= UNROLL:
-        for i in range(count):
-            carry = eliminate_one(i, carry)
-    else:
-        carry = jax.lax.fori_loop(0, count, eliminate_one, carry)
-    systems, smallest = carry
-    return systems[:, :count, count:], systems[:, count:, count:], smallest
+def _invert_by_one(i: Any, carry: Any) -> Any:
+    """One unknown changes sides: after all of them have, the matrices (K, d, d) are inverted where they stand."""
+    A, smallest = carry
+    row, column = A[:, i], A[:, :, i].at[:, i].set(0.0)
+    pivot = row[:, i, None]
+    row = row.at[:, i].set(1.0) / pivot
+    A = (A.at[:, :, i].set(0.0) - column[:, :, None] * row[:, None]).at[:, i].set(row)
+    return A, jnp.minimum(smallest, jnp.min(pivot))

@@ -85,7 +85,7 @@ def _solve(metric: Metric, a: Any, b: Any, solver: Solver) -> tuple[Any, ...]:
         times, widths = gauss_times(curve, PANELS)
         weights = np.broadcast_to(widths[..., None] * GAUSS_WEIGHTS, (len(curve), PANELS, len(GAUSS_WEIGHTS)))
         times = times.reshape(*times.shape[:-2], TIMES)
-        along, ends = (curve.evaluate(times, order) for order in (0, 1)), curve.evaluate(ENDS, 1)
+        along, ends = curve.derivatives(times, (0, 1)), curve.evaluate(ENDS, 1)
         columns.append((verdict.length, weights.reshape(-1, TIMES), *along, ends))
         status.append(solution.status)
     _boundary.warn_unconverged(np.concatenate(status), "paths")

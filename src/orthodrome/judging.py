@@ -45,8 +45,8 @@ MOST_PANELS = 1024
 PANEL_REACH = 2.0
 """A panel, with its four points, may be as long as so many of the metric's `scale`; longer ones may miss something."""
 
-QUADRATURE_RTOL = 1e-2
-"""Two successive lengths that differ by less than this fraction of the tolerance are believed."""
+QUADRATURE_RTOL = 1e-3
+"""A length is believed if two successive ones say that its own error is below this fraction of the tolerance."""
 
 QUADRATURE_GAIN = 16.0
 """The finer of two quadratures is at least so much closer than their difference: 256 times on a smooth curve."""
@@ -138,7 +138,9 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
                 gap[some], minimising[some] = seen.gap, seen.minimising
         panels *= 2
         if level:  # a non-finite length will not improve; NaN compares as settled
-            unsettled = (change > QUADRATURE_RTOL * rtol * length) | (np.isfinite(length) & ~fine_enough)
+            unsettled = (change > QUADRATURE_GAIN * QUADRATURE_RTOL * rtol * length) | (
+                np.isfinite(length) & ~fine_enough
+            )
             unsettled |= (np.isfinite(gap) & ~minimising & (level < CLOSE_LOOKS)) | leaps
             pending = pending[unsettled[pending]]
             if not pending.size or panels > MOST_PANELS:
@@ -201,10 +203,10 @@ def _look(metric: Metric, curve: Curve, panels: int, closely: bool) -> _Seen:
     times, widths = gauss_times(curve, panels)
     times = np.concatenate([times, times.mean(axis=-1, keepdims=True)], axis=-1)  # and the midpoints
     times, widths = times.reshape(*times.shape[:-2], -1), np.broadcast_to(widths, (P, panels))
-    c, v, a = (curve.evaluate(times, order).reshape(P, panels, GAUSS_POINTS + 1, -1) for order in range(3))
+    c, v, a = (x.reshape(P, panels, GAUSS_POINTS + 1, -1) for x in curve.derivatives(times))
     # the way a panel takes decides whether something could be missed between its points
     pace = np.linalg.norm(v, axis=-1).max(axis=(1, 2))
-    ends = [curve.evaluate(ENDS, order) for order in range(3)]
+    ends = curve.derivatives(ENDS)
     stops = np.concatenate([ends[0][:, :1], c[:, :, :-1].reshape(P, -1, c.shape[-1]), ends[0][:, 1:]], axis=1)
     first, inside = np.split(np.diff(stops, axis=1), [1], axis=1)
     inside = inside.reshape(P, panels, GAUSS_POINTS, -1)
@@ -269,7 +271,7 @@ def initial_velocity(metric: Metric, curve: Curve) -> Array:
     times, widths = gauss_times(curve, max(2 * PANELS, power_of_two(curve.pieces)))
     t = times.reshape(*times.shape[:-2], -1)
     w = (widths[..., None] * GAUSS_WEIGHTS).reshape(t.shape)
-    c, v = curve.evaluate(t), curve.evaluate(t, 1)
+    c, v = curve.derivatives(t, (0, 1))
     f = metric.accelerations(c.reshape(-1, c.shape[-1]), v.reshape(-1, c.shape[-1])).reshape(c.shape)
     return curve.end - curve.start - np.einsum("...t,...td->...d", w * (1 - t), f)
 

@@ -6,6 +6,7 @@ the kernel first, which leaves the ends exact and the matrix better conditioned.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -154,6 +155,10 @@ class GPCurve:
         times = np.broadcast_to(t, (len(self), t.shape[-1]))
         bends = [self.process.take(some).weights(times[some], order) @ self.z[some] for some in blocks]
         return line + np.concatenate(bends) if bends else line
+
+    def derivatives(self, t: Array, orders: Sequence[int] = (0, 1, 2)) -> list[Array]:
+        """Several derivatives at the same times: `evaluate` for each of the orders."""
+        return [self.evaluate(t, order) for order in orders]
 
     def take(self, index: Any) -> "GPCurve":
         """Some of the curves."""

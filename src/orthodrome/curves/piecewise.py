@@ -58,22 +58,37 @@ class PiecewiseCurve:
 
     def evaluate(self, t: Array, order: int = 0) -> Array:
         """The curves' derivative of this order at the times (T,), or at times of their own (P, T): (P, T, d)."""
+        return self.derivatives(t, [order])[0]
+
+    def derivatives(self, t: Array, orders: Sequence[int] = (0, 1, 2)) -> list[Array]:
+        """Several derivatives at the same times: `evaluate` for each of the orders."""
         P, K = self.breaks.shape
         t = np.broadcast_to(t, (P, t.shape[-1]))
         # one sorted list for all curves: those of curve i moved to [2i, 2i + 1]
-        offset = 2.0 * np.arange(P)[:, None]
-        place = np.searchsorted((self.breaks + offset).ravel(), (t + offset).ravel(), side="right").reshape(t.shape)
-        last = np.argmax(self.breaks >= 1.0, axis=1)[:, None] - 1  # the last piece of positive width
-        left = np.clip(place - 1 - K * np.arange(P)[:, None], 0, last)
         row = np.arange(P)[:, None]
-        h = (self.breaks[row, left + 1] - self.breaks[row, left])[..., None]
-        u = (t - self.breaks[row, left])[..., None] / h
-        _, rise, *basis = (np.polynomial.Polynomial(c).deriv(order)(u) for c in HERMITE)
-        # c₀ + (c₁ − c₀) H₁ rather than c₀ H₀ + c₁ H₁: short pieces far from the origin keep their digits
-        out = rise * (self.position[row, left + 1] - self.position[row, left])
-        for k, (values, scale) in enumerate([(self.velocity, h), (self.acceleration, h**2)]):
-            out += scale * (basis[2 * k] * values[row, left] + basis[2 * k + 1] * values[row, left + 1])
-        return out / h**order + (self.position[row, left] if order == 0 else 0.0)
+        place = np.searchsorted((self.breaks + 2.0 * row).ravel(), (t + 2.0 * row).ravel(), side="right")
+        last = np.argmax(self.breaks >= 1.0, axis=1)[:, None] - 1  # the last piece of positive width
+        piece = np.clip(place.reshape(t.shape) - 1 - K * row, 0, last)
+        start = self.breaks[row, piece]
+        h = self.breaks[row, piece + 1] - start
+        u = (t - start) / h
+        powers = np.cumprod(np.stack([np.ones_like(u), *[u] * 5], axis=-1), axis=-1)
+        coefficients, found = self._coefficients()[row, piece], []
+        for order in orders:
+            k = np.arange(max(order, 1), 6)  # of uᵏ, the derivative is k (k − 1) … uᵏ⁻ᵒʳᵈᵉʳ
+            basis = powers[..., k - order] * np.prod([k - i for i in range(order)], axis=0) / h[..., None] ** order
+            value = np.einsum("ptk,ptkd->ptd", basis, coefficients[..., k[0] - 1 :, :])
+            found.append(value + self.position[row, piece] if order == 0 else value)
+        return found
+
+    def _coefficients(self) -> Array:
+        """Of u, …, u⁵ on each piece, (P, K − 1, 5, d), after its first point: so short pieces far from the origin keep
+        their digits."""
+        h = np.diff(self.breaks)[..., None]
+        ends = [np.diff(self.position, axis=1)]
+        for values, scale in ((self.velocity, h), (self.acceleration, h**2)):
+            ends += [scale * values[:, :-1], scale * values[:, 1:]]
+        return np.einsum("ek,epjd->pjkd", HERMITE[1:, 1:], np.stack(ends), optimize=True)
 
     @staticmethod
     def through(points: Array) -> "PiecewiseCurve":

@@ -88,6 +88,11 @@ class Descent(NamedTuple):
     bent: Array
     """(P,): whether the second variation was anywhere on the way not positive. If not, there was one way to go."""
 
+    @property
+    def length(self) -> Array:
+        """(P,): what the energy says it is; infinite where that is no number."""
+        return np.where(np.isfinite(self.energy), np.sqrt(2 * self.energy), np.inf)
+
 
 def descend(
     metric: Metric, nodes: Array, breaks: Array, tol: float, max_iter: int, least_damping: float = LEAST_DAMPING

@@ -158,7 +158,7 @@ class FixedPoint(Solver):
 def _residual_profile(metric: Metric, curve: Curve) -> Any:
     """‖c'' − f(c, c')‖_M / length on PROFILE evenly spaced times between 0 and 1: (P, PROFILE)."""
     t = (np.arange(PROFILE) + 0.5) / PROFILE
-    c, v, a = (curve.evaluate(t, order) for order in range(3))
+    c, v, a = curve.derivatives(t)
     flat = lambda x: x.reshape(-1, x.shape[-1])
     with np.errstate(all="ignore"):
         r = flat(a) - metric.accelerations(flat(c), flat(v))
