@@ -148,7 +148,7 @@ def _in_threads(run: Callable[[int], Any], items: Sequence[int], workers: int) -
 
 @eqx.filter_jit
 def _tiled(function: Function, metric: Any, tile: int, count: Any, arrays: list[Any]) -> Any:
-    one_tile = partial(function, metric)
+    one_tile = jax.jit(partial(function, metric))  # traced once, though it is asked for its shape and then run
     tiles = [array.reshape(-1, tile, *array.shape[1:]) for array in arrays]
     if tiles[0].shape[0] == 1:
         return one_tile(*(t[0] for t in tiles))

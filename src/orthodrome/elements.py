@@ -76,7 +76,7 @@ def assemble(metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " 
     flat = lambda points: points.reshape(-1, points.shape[-1])
     jet = metric.jet_along(flat(left + at_points(values)), flat(at_points(slopes)))
     jet = Jet(*(leaf.reshape(K, corners - 1, *leaf.shape[1:]) for leaf in jet))
-    test = lambda f, load: jnp.einsum("kg,kga,kgi->kai", weight, f, load)
+    test = lambda f, load: jnp.einsum("kga,kgi->kai", weight[..., None] * f, load)
     gradient = test(values, jet.x) + test(slopes, jet.v)
     hessian, laplacian = _couple(weight, values, slopes, jet)
     return Sum(jnp.sum(weight * jet.value), gradient.reshape(K, -1), hessian, laplacian)
@@ -94,7 +94,8 @@ def second_variation(jet: Jet, widths: Float[Array, " K"]) -> Float[Array, "K m 
 
 def _couple(weight: Any, values: Any, slopes: Any, jet: Jet) -> tuple[Any, Any]:
     """Each element's Hessian and Laplacian (K, m, m), from weights (K, s), basis (K, s, s + 1) and jets (K, s, ...)."""
-    both = lambda f, g, h: jnp.einsum("kg,kga,kgb,kgij->kaibj", weight, f, g, h)
+    weight = weight[..., None, None]
+    both = lambda f, g, h: jnp.einsum("kgab,kgij->kaibj", weight * f[..., :, None] * g[..., None, :], h)
     mixed, laplacian = both(values, slopes, jet.xv), both(slopes, slopes, jet.vv)
     hessian = both(values, values, jet.xx) + mixed + mixed.transpose(0, 3, 4, 1, 2) + laplacian
     K, corners, d = laplacian.shape[:3]

@@ -128,8 +128,9 @@ def _express(equations: Any, d: int) -> tuple[Any, Any]:
 def _invert_by_one(i: Any, carry: Any) -> Any:
     """One unknown changes sides: after all of them have, the matrices (K, d, d) are inverted where they stand."""
     A, smallest = carry
-    row, column = A[:, i], A[:, :, i].at[:, i].set(0.0)
-    pivot = row[:, i, None]
-    row = row.at[:, i].set(1.0) / pivot
-    A = (A.at[:, :, i].set(0.0) - column[:, :, None] * row[:, None]).at[:, i].set(row)
+    own = jnp.arange(A.shape[1]) == i
+    row, column = (jax.lax.dynamic_index_in_dim(A, i, axis) for axis in (1, 2))
+    pivot = jax.lax.dynamic_index_in_dim(row, i, 2)
+    row = jnp.where(own, 1.0, row) / pivot
+    A = jnp.where(own[:, None], row, jnp.where(own, 0.0, A) - column * row)
     return A, jnp.minimum(smallest, jnp.min(pivot))

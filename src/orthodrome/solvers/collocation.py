@@ -5,7 +5,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.integrate import solve_bvp
 
 from orthodrome import _boundary
 from orthodrome.curves import Curve
@@ -54,6 +53,8 @@ class Collocation(Solver):
         return Solution(stack_ragged(pieces), np.array(status), np.array(iterations))
 
     def _solve_one(self, metric: Metric, t: Array, start: Array, end: Array, guess: Array) -> tuple[Any, Status, int]:
+        from scipy.integrate import solve_bvp  # not for those who never call it: it takes a tenth of a second
+
         d = len(start)
 
         def accelerations(y: Array) -> Array:
