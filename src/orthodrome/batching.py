@@ -105,12 +105,14 @@ def _call(compiled: Function, function: Function, metric: Any, *args: Any) -> An
 
     A call that has to compile keeps the others waiting: they would compile the same.
     """
-    metric, concurrent = _on_device(metric), _concurrent(metric)
-    leaves, structure = jax.tree.flatten((metric, args))
-    kinds = tuple((leaf.shape, leaf.dtype) if eqx.is_array(leaf) else leaf for leaf in leaves)
-    call = hash((compiled, function, structure, kinds))
-    with _ONE_AT_A_TIME if call not in _COMPILED or not concurrent else contextlib.nullcontext(), double_precision():
-        out = jax.tree.map(np.asarray, compiled(function, metric, *args))
+    concurrent = _concurrent(metric)
+    with double_precision():
+        metric = _on_device(metric)
+        leaves, structure = jax.tree.flatten((metric, args))
+        kinds = tuple((leaf.shape, leaf.dtype) if eqx.is_array(leaf) else leaf for leaf in leaves)
+        call = hash((compiled, function, structure, kinds))
+        with _ONE_AT_A_TIME if call not in _COMPILED or not concurrent else contextlib.nullcontext():
+            out = jax.tree.map(np.asarray, compiled(function, metric, *args))
     _COMPILED.add(call)
     return out
 

@@ -34,10 +34,10 @@ ALONE = 1e-6
 TRUNCATION = 1e-10
 """How much of M may be left out, at most, when far data are not looked at."""
 
-IN_CACHE = 2**15
+IN_CACHE = 2**16
 """Pairs of points and data that are weighed at once: their weights stay in a core's cache."""
 
-CHUNK = 32
+CHUNK = 64
 """Points along a curve for which near data are gathered together."""
 
 FEW_MOMENTS = 4
@@ -368,8 +368,9 @@ def _monomials(y: Float[Array, "n D"], order: int) -> Float[Array, "n F"]:
     """
     n, D = y.shape
     if D > FEW_MOMENTS:
-        pairs = [y[:, :, None] * y[:, None, :], (y**2)[:, :, None] * y[:, None, :]][: order - 1]
-        return jnp.concatenate([jnp.ones((n, 1)), y, *(p.reshape(n, -1) for p in pairs)], axis=1)
+        i, j = np.triu_indices(D)
+        third = [((y**2)[:, :, None] * y[:, None, :]).reshape(n, -1)] if order == 3 else []
+        return jnp.concatenate([jnp.ones((n, 1)), y, y[:, i] * y[:, j], *third], axis=1)
     done: dict[tuple[int, ...], Any] = {(): jnp.ones(n)}
     monomials, _ = _without_repetition(D, order)
     for monomial in monomials[1:]:
@@ -380,8 +381,11 @@ def _monomials(y: Float[Array, "n D"], order: int) -> Float[Array, "n F"]:
 def _tables(raw: Float[Array, " F"], dim: int, order: int) -> list[Any]:
     """Sums over the columns of `_monomials`, as tensors."""
     if dim > FEW_MOMENTS:
-        second, third = raw[dim + 1 : dim + 1 + dim**2], raw[dim + 1 + dim**2 :]
-        return [raw[0], raw[1 : dim + 1], *(x.reshape(dim, dim) for x in (second, third)[: order - 1])]
+        i, j = np.triu_indices(dim)
+        place = np.zeros((dim, dim), int)
+        place[i, j] = place[j, i] = dim + 1 + np.arange(len(i))
+        third = [raw[dim + 1 + len(i) :].reshape(dim, dim)] if order == 3 else []
+        return [raw[0], raw[1 : dim + 1], raw[place], *third]
     return [raw[place] for place in _without_repetition(dim, order)[1]]
 
 
