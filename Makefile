@@ -25,8 +25,8 @@ types: $(VENV)/.installed-test
 	@echo "== mypy"
 	@$(BIN)/mypy
 
-bench: $(VENV)/.installed-bench ## speed, scaling and the kernel, beside other libraries
-	@for script in "speed.py --out demo/bench" "scaling.py data start" kernel.py; do echo "== $$script"; $(BIN)/python benchmarks/$$script || exit 1; done
+bench: $(VENV)/.installed-bench ## speed beside other libraries, first path, kernel (ten minutes)
+	@for script in "speed.py --out demo/bench" "scaling.py start" kernel.py; do echo "== $$script"; $(BIN)/python benchmarks/$$script || exit 1; done
 
 bench-full: $(VENV)/.installed-bench ## every measured claim of README and docs (hours)
 	@for script in "speed.py --full --out demo/bench" "scaling.py --out demo/bench" kernel.py auto.py batches.py closed_forms.py semicircle.py; do \

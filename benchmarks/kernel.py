@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import orthodrome as od
-from orthodrome.metrics import local_pca
+from orthodrome.metrics import local_pca, moments
 from orthodrome.metrics.blocks import BLOCK, ONE_BLOCK
 
 POINTS, REPEATS = 2048, 7
@@ -47,7 +47,7 @@ def roofline(n, D, size):
     exponential, e0 = chain(lambda c: jnp.exp(c * 0.5 - 1.0), w)
     bare = best(exponential, e0) / repeats * sweeps
     in_ = [D] if sweeps == 1 else [D, D, D, D, D]
-    out = [local_pca._monomials(jnp.ones((1, D)), 3).shape[1]] if sweeps == 1 else [2 * D + 1, 2 * D + 1, D + 1]
+    out = [moments.monomials(jnp.ones((1, D)), 3).shape[1]] if sweeps == 1 else [2 * D + 1, 2 * D + 1, D + 1]
     products = 0.0
     for k in in_:
         times, t0 = chain(lambda c, y: c * 0.5 + (c[:, :1] + x[:, :1] + jnp.ones((size, len(y)))) @ y, w)

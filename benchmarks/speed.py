@@ -1,7 +1,7 @@
 """Time against accuracy on the paper's data sets, everybody in the same run.
 
     python benchmarks/speed.py                 # a few minutes; the other libraries on few pairs
-    python benchmarks/speed.py --full          # all of them on more pairs
+    python benchmarks/speed.py --full          # all of them on more pairs; decoders too
     python benchmarks/speed.py --out folder    # also writes speed.json and speed.png
 
 Each solver gets the same metric and the same pairs, warm: what compiles has compiled. Lengths are all measured by one
@@ -17,6 +17,7 @@ import time
 import warnings
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 
 import orthodrome as od
@@ -27,10 +28,27 @@ from reference import peers
 CLOSE = 1e-3
 SAMPLES = np.linspace(0.0, 1.0, 1001)
 WORKLOADS = ("semicircle", "curly", "moons", "sphere")
+DECODERS = {"decoder 2 to 784": (2, 10), "decoder 10 to 784": (10, 5)}
+"""Latent dimension, and how many codes all pairs are taken of."""
+
+SLOW = ("geomstats, shooting",)
+"""Only with --full."""
+
+
+def decoder(d, rng):
+    """A network with two layers of 64 tanh and 784 outputs, its weights random."""
+    sizes = [(d, 64), (64, 64), (64, 784)]
+    A, B, C = (rng.standard_normal(size) / np.sqrt(size[0]) for size in sizes)
+    return od.Pullback(lambda z: jnp.tanh(jnp.tanh(2 * z @ A) @ B) @ C)
 
 
 def workload(name):
-    """A metric and pairs of data: 199 from one point of the semicircle, else 780 between 40 points."""
+    """A metric and pairs: 199 from one point of the semicircle, 780 between 40 data, or all between some codes."""
+    if name in DECODERS:
+        d, count = DECODERS[name]
+        rng = np.random.default_rng(0)
+        codes, (i, j) = 1.5 * rng.standard_normal((count, d)), np.triu_indices(count, 1)
+        return decoder(d, rng), codes[i], codes[j]
     if name == "semicircle":
         data = od.datasets.semicircle(200, random_state=0)
         return od.LocalPCA(data, 0.15, 0.01), np.broadcast_to(data[0], (199, 2)), data[1:]
@@ -85,13 +103,15 @@ def vmapped(metric, a, b):
 
 def rows(full):
     """Each solver with how many pairs it gets; None for all."""
-    few, fewer = (200, 50) if full else (40, 8)
+    few, fewer = (200, 50) if full else (24, 6)
     yield "Auto()", ours(od.Auto()), None
     yield "Auto(effort=1)", ours(od.Auto(effort=1)), None
     yield "FixedPoint()", ours(od.FixedPoint()), None
     yield "FixedPoint(mesh=50, tol=1e-6)", ours(od.FixedPoint(mesh=50, tol=1e-6)), None
     yield "solve_bvp", ours(od.Collocation()), fewer
     for name in peers.PEERS:
+        if name in SLOW and not full:
+            continue
         yield name, theirs(name), few if name.startswith("finslerax") else fewer
 
 
@@ -99,7 +119,7 @@ def measure(name, full):
     metric, a, b = workload(name)
     found = {}
     for solver, run, count in rows(full):
-        which = np.arange(len(a)) if count is None else np.linspace(0, len(a) - 1, count).astype(int)
+        which = np.arange(len(a)) if count is None else np.unique(np.linspace(0, len(a) - 1, count).astype(int))
         try:
             points, said, seconds, first = run(metric, a[which], b[which])
         except Exception as error:
@@ -165,13 +185,13 @@ def draw(results, file):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("workloads", nargs="*", default=WORKLOADS)
+    parser.add_argument("workloads", nargs="*", help=", ".join([*WORKLOADS, *DECODERS]))
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     results = {}
-    for name in asked.workloads:
+    for name in asked.workloads or [*WORKLOADS, *(DECODERS if asked.full else ())]:
         results[name] = measure(name, asked.full)
         table(name, results[name])
     if asked.out:

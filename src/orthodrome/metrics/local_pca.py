@@ -1,8 +1,8 @@
 """The non-parametric metric of the paper (Sec. 4.1): short where the data are, long where they are not."""
 
 from collections.abc import Callable
-from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from scipy.spatial import cKDTree
 
 from orthodrome import _boundary, batching
+from orthodrome.metrics import moments
 from orthodrome.metrics.base import Jet, Metric
 from orthodrome.metrics.blocks import Blocks, neighbourhood
 
@@ -39,9 +40,6 @@ IN_CACHE = 2**16
 
 CHUNK = 64
 """Points along a curve for which near data are gathered together."""
-
-FEW_MOMENTS = 4
-"""Up to this dimension all moments of the fourth order cost less than a second look at the data."""
 
 FEW_SLOPES = 8
 """Up to this dimension all slopes of the local variances cost less than a second look at the data."""
@@ -124,8 +122,8 @@ class LocalPCA(Metric):
             )
         D = x.shape[0]
         x = x - self.center
-        moments = self._weights_at(x) @ self.features
-        total, first, second = moments[0], moments[1 : D + 1], moments[D + 1 :]
+        sums = self._weights_at(x) @ self.features
+        total, first, second = sums[0], sums[1 : D + 1], sums[D + 1 :]
         return jnp.maximum(second - 2 * x * first + x**2 * total, 0.0) + self.rho
 
     def _weights_at(self, x: Float[Array, " D"]) -> Float[Array, " n"]:
@@ -225,18 +223,18 @@ class LocalPCA(Metric):
 
     def _variances(self, x: Any) -> Any:
         D = x.shape[1]
-        x, raw = self._sum(x, lambda w, y: w @ _with_squares(y))
-        return jnp.maximum(_square_about(x, raw[:, :1], raw[:, 1 : D + 1], raw[:, D + 1 :]), 0.0) + self.rho
+        x, raw = self._sum(x, lambda w, y: w @ moments.with_squares(y))
+        return jnp.maximum(moments.square_about(x, raw[:, :1], raw[:, 1 : D + 1], raw[:, D + 1 :]), 0.0) + self.rho
 
     def _motions(self, x: Any, v: Any) -> tuple[Any, Any]:
         """f and the local variances S: with q = (v/S)², f = v ∘ (∂S v) / S − ½ S ∘ (∂Sᵀ q)."""
         D = x.shape[1]
         if D <= FEW_SLOPES:
-            x, raw = self._sum(x, lambda w, y: w @ _monomials(y, 3))
+            x, raw = self._sum(x, lambda w, y: w @ moments.monomials(y, 3))
             return jax.vmap(self._motion)(x, v, raw)
 
         def both(w: Any, y: Any) -> Any:
-            features = _with_squares(y)
+            features = moments.with_squares(y)
             return w @ features, (w * (v @ y.T)) @ features
 
         start = x
@@ -244,9 +242,10 @@ class LocalPCA(Metric):
         (total, first, second), (total_v, first_v, second_v) = (
             (r[:, :1], r[:, 1 : D + 1], r[:, D + 1 :]) for r in sums
         )
-        S = jnp.maximum(_square_about(x, total, first, second), 0.0) + self.rho
+        squares = moments.square_about(x, total, first, second)
+        S = jnp.maximum(squares, 0.0) + self.rho
         vx = jnp.sum(v * x, axis=1, keepdims=True)  # Σ w (r·v) r²:
-        turned = _square_about(x, total_v, first_v, second_v) - vx * _square_about(x, total, first, second)
+        turned = moments.square_about(x, total_v, first_v, second_v) - vx * squares
         first = first - x * total
         along = turned / self.sigma**2 - 2 * v * first
         q = (v / S) ** 2
@@ -260,7 +259,7 @@ class LocalPCA(Metric):
         return v * along / S - 0.5 * S * slope, S
 
     def _motion(self, x: Any, v: Any, raw: Any) -> tuple[Any, Any]:
-        m = _about(x, *_tables(raw, len(x), 3))
+        m = moments.about(x, *moments.tables(raw, len(x), 3))
         S = jnp.maximum(jnp.diagonal(m.second), 0.0) + self.rho
         slope = m.third / self.sigma**2 - 2 * jnp.diag(m.first)  # ∂Sᵢ/∂xⱼ
         return v * (slope @ v) / S - 0.5 * S * ((v / S) ** 2 @ slope), S
@@ -269,28 +268,28 @@ class LocalPCA(Metric):
         """Closed forms (docs/derivations/energy.md) from moments of the data up to the fourth order."""
         D = x.shape[1]
         start = x
-        if D <= FEW_MOMENTS:
-            x, raw = self._sum(x, lambda w, y: w @ _monomials(y, 4))
-            tables = jax.vmap(partial(_tables, dim=D, order=4))(raw)
+        if D <= moments.FEW:
+            x, raw = self._sum(x, lambda w, y: w @ moments.monomials(y, 4))
+            tables = jax.vmap(partial(moments.tables, dim=D, order=4))(raw)
         else:
-            x, raw = self._sum(x, lambda w, y: w @ _monomials(y, 3))
-            tables = jax.vmap(partial(_tables, dim=D, order=3))(raw)
-        m = jax.vmap(_about)(x, *tables[:4])
+            x, raw = self._sum(x, lambda w, y: w @ moments.monomials(y, 3))
+            tables = jax.vmap(partial(moments.tables, dim=D, order=3))(raw)
+        m = jax.vmap(moments.about)(x, *tables[:4])
         S = jnp.maximum(jnp.diagonal(m.second, axis1=1, axis2=2), 0.0) + self.rho
         q = -0.5 * (v / S) ** 2
-        if D <= FEW_MOMENTS:
-            of_a = jax.vmap(_weighed)(x, q, *tables)
+        if D <= moments.FEW:
+            of_a = jax.vmap(moments.weighed)(x, q, *tables)
         else:
 
             def again(w: Any, y: Any) -> Any:
                 a = q @ (y**2).T - (2 * x * q) @ y.T + jnp.sum(x**2 * q, axis=1, keepdims=True)
-                return (w * a) @ _monomials(y, 2)
+                return (w * a) @ moments.monomials(y, 2)
 
-            of_a = jax.vmap(partial(_tables, dim=D, order=2))(self._sum(start, again)[1])
-        second_a = jax.vmap(_second_about)(x, *of_a)
+            of_a = jax.vmap(partial(moments.tables, dim=D, order=2))(self._sum(start, again)[1])
+        second_a = jax.vmap(moments.second_about)(x, *of_a)
         return jax.vmap(self._jet)(v, q, S, m, of_a[0], second_a)
 
-    def _jet(self, v: Any, q: Any, S: Any, m: "_Moments", total_a: Any, second_a: Any) -> Jet:
+    def _jet(self, v: Any, q: Any, S: Any, m: moments.Moments, total_a: Any, second_a: Any) -> Jet:
         slope = m.third / self.sigma**2 - 2 * jnp.diag(m.first)  # ∂Sᵢ/∂xⱼ
         bend = (  # Σᵢ qᵢ ∂²Sᵢ
             second_a / self.sigma**4
@@ -314,96 +313,6 @@ class LocalPCA(Metric):
 
 def _blocks(metric: LocalPCA) -> Any:
     return metric.blocks
-
-
-class _Moments(NamedTuple):
-    """Of the weighed data about one point, r = y − x."""
-
-    total: Any
-    """Σ w"""
-    first: Any
-    """Σ w r, (D,)"""
-    second: Any
-    """Σ w r rᵀ, (D, D)"""
-    third: Any
-    """Σ w rᵢ² rⱼ, (D, D)"""
-
-
-def _about(x: Any, one: Any, y: Any, yy: Any, yyy: Any) -> _Moments:
-    """From moments about the origin: Σ w, Σ w y, Σ w y yᵀ and Σ w yᵢ yⱼ yₖ, or only the Σ w yᵢ² yⱼ of them."""
-    first, squares = y - one * x, jnp.diagonal(yy)
-    cubes = yyy if yyy.ndim == 2 else jnp.einsum("iij->ij", yyy)
-    # Σ w (yᵢ² − 2 xᵢ yᵢ + xᵢ²) rⱼ
-    third = cubes - jnp.outer(squares, x) - 2 * x[:, None] * (yy - jnp.outer(y, x)) + jnp.outer(x**2, first)
-    return _Moments(one, first, _second_about(x, one, y, yy), third)
-
-
-def _second_about(x: Any, one: Any, y: Any, yy: Any) -> Any:
-    return yy - jnp.outer(x, y) - jnp.outer(y - one * x, x)
-
-
-def _weighed(x: Any, q: Any, one: Any, y: Any, yy: Any, yyy: Any, yyyy: Any) -> list[Any]:
-    """Σ w a, Σ w a y and Σ w a y yᵀ with a = Σᵢ qᵢ (yᵢ − xᵢ)²."""
-    qx, qxx = 2 * q * x, q @ x**2
-    return [
-        q @ jnp.diagonal(yy) - qx @ y + qxx * one,
-        q @ jnp.einsum("iij->ij", yyy) - qx @ yy + qxx * y,
-        jnp.einsum("i,ijk->jk", q, yyyy) - jnp.einsum("i,ijk->jk", qx, yyy) + qxx * yy,
-    ]
-
-
-def _square_about(x: Any, one: Any, y: Any, yy: Any) -> Any:
-    """Σ w (y − x)² from Σ w, Σ w y and Σ w y²."""
-    return yy - 2 * x * y + x**2 * one
-
-
-def _with_squares(y: Float[Array, "n D"]) -> Float[Array, "n F"]:
-    return jnp.concatenate([jnp.ones((len(y), 1)), y, y**2], axis=1)
-
-
-def _monomials(y: Float[Array, "n D"], order: int) -> Float[Array, "n F"]:
-    """Columns of products of up to so many coordinates: all that `_tables` needs.
-
-    1, yᵢ, yᵢ yⱼ; of the third order yᵢ² yⱼ, or yᵢ yⱼ yₖ if there is a fourth, which is yᵢ² yⱼ yₖ.
-    """
-    n, D = y.shape
-    if D > FEW_MOMENTS:
-        i, j = np.triu_indices(D)
-        third = [((y**2)[:, :, None] * y[:, None, :]).reshape(n, -1)] if order == 3 else []
-        return jnp.concatenate([jnp.ones((n, 1)), y, y[:, i] * y[:, j], *third], axis=1)
-    done: dict[tuple[int, ...], Any] = {(): jnp.ones(n)}
-    monomials, _ = _without_repetition(D, order)
-    for monomial in monomials[1:]:
-        done[monomial] = done[monomial[:-1]] * y[:, monomial[-1]]
-    return jnp.stack([done[monomial] for monomial in monomials], axis=1)
-
-
-def _tables(raw: Float[Array, " F"], dim: int, order: int) -> list[Any]:
-    """Sums over the columns of `_monomials`, as tensors."""
-    if dim > FEW_MOMENTS:
-        i, j = np.triu_indices(dim)
-        place = np.zeros((dim, dim), int)
-        place[i, j] = place[j, i] = dim + 1 + np.arange(len(i))
-        third = [raw[dim + 1 + len(i) :].reshape(dim, dim)] if order == 3 else []
-        return [raw[0], raw[1 : dim + 1], raw[place], *third]
-    return [raw[place] for place in _without_repetition(dim, order)[1]]
-
-
-@lru_cache
-def _without_repetition(dim: int, order: int) -> tuple[list[tuple[int, ...]], list[np.ndarray[Any, Any]]]:
-    """Each monomial once, as a sorted tuple of coordinates, and where the tables find their entries."""
-    axes = range(dim)
-    tables: list[list[tuple[int, ...]]] = [[()], [(i,) for i in axes], [(i, j) for i in axes for j in axes]]
-    if order == 3:
-        tables.append([(i, i, j) for i in axes for j in axes])
-    if order == 4:
-        triples = [(i, j, k) for i in axes for j in axes for k in axes]
-        tables.append([*triples])
-        tables.append([(i, i, j, k) for i, j, k in triples])
-    number: dict[tuple[int, ...], int] = {}
-    places = [[number.setdefault(tuple(sorted(entry)), len(number)) for entry in table] for table in tables]
-    ranks = [0, 1, 2, 2] if order == 3 else [0, 1, 2, 3, 3]
-    return list(number), [np.reshape(p, (dim,) * rank) for p, rank in zip(places, ranks, strict=False)]
 
 
 def choose_sigma(data: np.ndarray[Any, Any]) -> float:
