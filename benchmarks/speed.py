@@ -162,24 +162,28 @@ def draw(results, file):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(results), figsize=(3.6 * len(results), 3.6), sharey=True, layout="constrained")
+    count = len(results)
+    figure, axes = plt.subplots(1, count, figsize=(3.0 * count, 3.4), sharex=True, sharey=True, layout="constrained")
     families = {
-        "Auto": "C3",
-        "FixedPoint": "C0",
-        "solve_bvp": "C7",
-        "finslerax": "C2",
-        "stochman": "C4",
-        "geomstats": "C1",
+        "Auto": ("orthodrome, Auto", "C3", "*"),
+        "FixedPoint": ("orthodrome, the paper's FixedPoint", "C0", "o"),
+        "solve_bvp": ("SciPy solve_bvp", "C7", "o"),
+        "finslerax": ("finslerax", "C2", "o"),
+        "stochman": ("stochman", "C4", "o"),
+        "geomstats": ("geomstats", "C1", "o"),
     }
     for ax, (name, found) in zip(np.atleast_1d(axes), results.items(), strict=True):
-        for family, color in families.items():
+        for family, (label, color, marker) in families.items():
             mine = [(r["s"] * 1e3, 100 * r["close"]) for solver, r in found.items() if solver.startswith(family)]
             if mine:
-                ax.scatter(*zip(*mine, strict=True), color=color, label=family, s=60 if family == "Auto" else 30)
-        ax.set(xscale="log", title=name, xlabel="milliseconds a path", ylim=(-3, 103))
+                size = 140 if marker == "*" else 30
+                ax.scatter(*zip(*mine, strict=True), color=color, label=label, s=size, marker=marker, zorder=3)
+        ax.set(xscale="log", title=name, ylim=(-4, 107))
         ax.grid(alpha=0.3)
     np.atleast_1d(axes)[0].set_ylabel("% within 0.1 % of the shortest")
-    np.atleast_1d(axes)[-1].legend(fontsize="small", loc="lower left")
+    figure.supxlabel("milliseconds a path (each library at its defaults and tuned)", fontsize="medium")
+    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False, fontsize="small")
     figure.savefig(file, dpi=130)
 
 

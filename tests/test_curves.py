@@ -7,8 +7,8 @@ import pytest
 from scipy.special import gamma, kv
 
 import orthodrome as od
+from independent import Posterior, squared_exponential
 from orthodrome.curves import GPCurve, PiecewiseCurve, concatenate_curves, uniform_process
-from reference import Posterior, squared_exponential
 
 KERNELS = [od.SquaredExponential(0.3), od.Matern(0.5), od.Matern(0.8, nu=4.5)]
 T = np.linspace(0, 1, 23)

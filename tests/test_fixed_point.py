@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import orthodrome as od
+from independent import Posterior, algorithm_1
 from orthodrome.status import Status
 from problems import NAMES, problem
-from reference import Posterior, algorithm_1
 
 TIGHT = od.FixedPoint(mesh=30, tol=1e-14, max_iter=400)
 T = np.linspace(0, 1, 257)

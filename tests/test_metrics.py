@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import orthodrome as od
+from independent import kronecker_acceleration
 from problems import NAMES, problem
-from reference import kronecker_acceleration
 
 
 def decoder(x):
