@@ -14,7 +14,8 @@ import orthodrome as od
 PACKAGE = pathlib.Path(od.__file__).parent
 
 ORDER = [
-    "status", "_boundary", "batching", "compilation", "datasets", "io", "metrics", "curves", "elimination", "elements", "judging", "roadmap", "solvers", "solving", "saving", "path", "maps",
+    "status", "_boundary", "batching", "compilation", "datasets", "io", "metrics", "curves", "elimination", "elements",
+    "krylov", "judging", "roadmap", "solvers", "solving", "saving", "path", "maps",
     "distances", "gradients", "plotting", "__init__", "demo", "cli", "__main__",
 ]  # fmt: skip
 """The rooms in the order of the flow (docs/architecture.md): a room imports only from rooms before it."""

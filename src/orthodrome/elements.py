@@ -29,6 +29,12 @@ class Basis(NamedTuple):
     """(s, s + 1): at the Gauss points."""
     slopes: HostArray
     """(s, s + 1)"""
+    gauss: HostArray
+    """(s,): the Gauss points."""
+    to_gauss: HostArray
+    """(s, s): integrals from 0 to each Gauss point of the polynomials that are 1 at one of them and 0 at the others."""
+    to_nodes: HostArray
+    """(s + 1, s): and to the nodes."""
 
 
 @lru_cache
@@ -42,7 +48,9 @@ def basis(degree: int) -> Basis:
     coefficients = np.linalg.inv(nodes[:, None] ** powers)  # a column for each polynomial
     values = gauss[:, None] ** powers @ coefficients
     slopes = powers[1:] * gauss[:, None] ** (powers[1:] - 1) @ coefficients[1:]
-    return Basis(nodes, w / 2, values, slopes)
+    whole = gauss[:, None] ** powers[:-1]
+    integrals = lambda x: x[:, None] ** powers[1:] / powers[1:] @ np.linalg.inv(whole)
+    return Basis(nodes, w / 2, values, slopes, gauss, integrals(gauss), integrals(nodes))
 
 
 def node_times(breaks: HostArray, degree: int) -> HostArray:
@@ -54,32 +62,71 @@ def node_times(breaks: HostArray, degree: int) -> HostArray:
 
 
 class Sum(NamedTuple):
-    """The energy of a curve and what Newton's method needs of it; the last three are (K, ...), element by element."""
+    """The energy of a curve to the second order; all but the energy itself element by element, m = (s + 1) d."""
 
     energy: Float[Array, ""]
-    gradient: Float[Array, "K m"]
+    gradient: Float[Array, "K corners d"]
     hessian: Float[Array, "K m m"]
     laplacian: Float[Array, "K m m"]
     """The part of the Hessian that is always positive: η ↦ ∫ η'ᵀ M η'."""
 
+    def wave(self) -> Float[Array, "K corners d"]:
+        """The load of a wave of size one that is no direction's own."""
+        K, corners, d = self.gradient.shape
+        u = jnp.linspace(0.0, jnp.pi, K * (corners - 1) + 1)[:, None]
+        wave = (jnp.sin(u) + 0.5 * jnp.sin(2 * u)) * jnp.cos(jnp.arange(d))
+        return _times(self.laplacian, wave) / self.stride(wave)
+
+    def solve(self, damping: Any, pull: Any) -> tuple[Float[Array, "N d"], Any]:
+        """−(H + damping · B)⁻¹ (gradient − pull) as nodes, zero at both ends, and the smallest pivot."""
+        K, _, d = self.gradient.shape
+        load = (pull - self.gradient).reshape(K, -1)
+        inside, ends, pivot = elimination.solve(self.hessian + damping * self.laplacian, load, d)
+        return nodes_of(jnp.concatenate([inside.reshape(K, -1, d), ends[:-1, None], ends[1:, None]], axis=1)), pivot
+
+    def slope(self, step: Float[Array, "N d"]) -> Float[Array, ""]:
+        """The derivative of the energy along a step."""
+        return inner(self.gradient, step)
+
+    def stride(self, step: Float[Array, "N d"]) -> Float[Array, ""]:
+        """The size of a step, as the Laplacian measures it."""
+        return jnp.sqrt(inner(_times(self.laplacian, step), step))
+
+    def nodes(self, step: Float[Array, "N d"]) -> Float[Array, "N d"]:
+        """A step as nodes of a curve."""
+        return step
+
 
 def assemble(metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K"]) -> Sum:
     """The energy ½ ∫ c'ᵀ M c' of a curve given by its nodes, with its derivatives."""
+    c, v = at_gauss_points(nodes, widths)
+    jet = metric.jet_along(_flat(c), _flat(v))
+    jet = Jet(*(leaf.reshape(*c.shape[:2], *leaf.shape[1:]) for leaf in jet))
+    rule = basis(c.shape[1])
+    weight, slopes = widths[:, None] * rule.weights, rule.slopes / widths[:, None, None]
+    hessian, laplacian = _couple(weight, jnp.broadcast_to(rule.values, slopes.shape), slopes, jet)
+    return Sum(jnp.sum(weight * jet.value), _tested(widths, jet.x, jet.v), hessian, laplacian)
+
+
+def at_gauss_points(nodes: Float[Array, "N d"], widths: Float[Array, " K"]) -> tuple[Any, Any]:
+    """Position and velocity (K, s, d) of a curve given by its nodes."""
     local = element_nodes(nodes, len(widths))
-    K, corners, _ = local.shape
-    rule = basis(corners - 1)
-    weight = widths[:, None] * rule.weights
-    slopes = rule.slopes / widths[:, None, None]
-    values = jnp.broadcast_to(rule.values, slopes.shape)
+    rule = basis(local.shape[1] - 1)
     left = local[:, -2:-1]  # relative to it, short elements far from the origin keep their digits
-    at_points = lambda f: jnp.einsum("kga,kad->kgd", f, local - left)
-    flat = lambda points: points.reshape(-1, points.shape[-1])
-    jet = metric.jet_along(flat(left + at_points(values)), flat(at_points(slopes)))
-    jet = Jet(*(leaf.reshape(K, corners - 1, *leaf.shape[1:]) for leaf in jet))
-    test = lambda f, load: jnp.einsum("kga,kgi->kai", weight[..., None] * f, load)
-    gradient = test(values, jet.x) + test(slopes, jet.v)
-    hessian, laplacian = _couple(weight, values, slopes, jet)
-    return Sum(jnp.sum(weight * jet.value), gradient.reshape(K, -1), hessian, laplacian)
+    at_points = lambda f: jnp.einsum("ga,kad->kgd", f, local - left)
+    return left + at_points(rule.values), at_points(rule.slopes) / widths[:, None, None]
+
+
+def _tested(widths: Any, by_x: Any, by_v: Any) -> Any:
+    """The derivative of an energy by the nodes of each element, from its density's by c and c' (K, s, d)."""
+    rule = basis(by_x.shape[1])
+    weight = (widths[:, None] * rule.weights)[..., None]
+    test = lambda f, load: jnp.einsum("ga,kgi->kai", f, load)
+    return test(rule.values, weight * by_x) + test(rule.slopes, rule.weights[:, None] * by_v)
+
+
+def _flat(points: Any) -> Any:
+    return points.reshape(-1, points.shape[-1])
 
 
 def second_variation(jet: Jet, widths: Float[Array, " K"]) -> Float[Array, "K m m"]:
@@ -103,26 +150,32 @@ def _couple(weight: Any, values: Any, slopes: Any, jet: Jet) -> tuple[Any, Any]:
     return square(hessian), square(laplacian)
 
 
-def newton_step(total: Sum, damping: Any, dim: int) -> tuple[Any, Any]:
-    """−(H + damping · B)⁻¹ g as nodes, zero at both ends, and the smallest pivot; B is the Laplacian."""
-    inner, nodes, pivot = elimination.solve(total.hessian + damping * total.laplacian, -total.gradient, dim)
-    K = len(inner)
-    each = jnp.concatenate([nodes[:-1, None], inner.reshape(K, -1, dim)], axis=1)
-    return jnp.concatenate([each.reshape(-1, dim), nodes[-1:]]), pivot
-
-
-def times(matrices: Float[Array, "K m m"], nodes: Float[Array, "N d"]) -> Float[Array, "K m"]:
+def _times(matrices: Float[Array, "K m m"], nodes: Float[Array, "N d"]) -> Float[Array, "K corners d"]:
     """The elements' matrices times a curve."""
-    return jnp.einsum("kij,kj->ki", matrices, element_nodes(nodes, len(matrices)).reshape(len(matrices), -1))
+    local = element_nodes(nodes, len(matrices))
+    return jnp.einsum("kij,kj->ki", matrices, local.reshape(len(matrices), -1)).reshape(local.shape)
 
 
-def inner(loads: Float[Array, "K m"], nodes: Float[Array, "N d"]) -> Float[Array, ""]:
+def inner(loads: Float[Array, "K corners d"], nodes: Float[Array, "N d"]) -> Float[Array, ""]:
     """The sum of the elements' loads times a curve."""
-    return jnp.sum(loads * element_nodes(nodes, len(loads)).reshape(loads.shape))
+    return jnp.sum(loads * element_nodes(nodes, len(loads)))
+
+
+def integrate(slopes: Float[Array, "K s d"], widths: Float[Array, " K"], to: Any) -> Float[Array, "K p d"]:
+    """The curve from zero that has these slopes at the Gauss points, at p points of each element (`Basis.to_...`)."""
+    rise = widths[:, None] * jnp.einsum("g,kgd->kd", basis(slopes.shape[1]).weights, slopes)
+    left = jnp.cumsum(rise, axis=0) - rise
+    return left[:, None] + widths[:, None, None] * jnp.einsum("pg,kgd->kpd", to, slopes)
+
+
+def nodes_of(local: Float[Array, "K corners d"]) -> Float[Array, "N d"]:
+    """A curve's nodes from those of each element."""
+    each = jnp.concatenate([local[:, -2:-1], local[:, :-2]], axis=1)
+    return jnp.concatenate([each.reshape(-1, local.shape[-1]), local[-1, -1:]])
 
 
 def element_nodes(nodes: Float[Array, "N d"], elements: int) -> Float[Array, "K corners d"]:
-    """The nodes of each element, in the basis' order."""
+    """The nodes of each element, in the basis' order; `nodes_of` is the way back."""
     d = nodes.shape[-1]
     each = nodes[:-1].reshape(elements, -1, d)
     right = jnp.concatenate([each[1:, :1], nodes[None, -1:]])
@@ -135,9 +188,10 @@ def hermite(metric: Metric, nodes: Any, widths: Any) -> tuple[Any, Any, Any]:
     The momentum M c' at an end is the derivative of an element's energy by that end: as accurate as the nodes, while
     the slope of the element's polynomial is not. Velocity and acceleration follow from it.
     """
-    d = nodes.shape[-1]
-    gradient = assemble(metric, nodes, widths).gradient
-    from_right, from_left = -gradient[:, -2 * d : -d], gradient[:, -d:]
+    c, v = at_gauss_points(nodes, widths)
+    _, by_x, by_v = metric.slope_along(_flat(c), _flat(v))
+    gradient = _tested(widths, by_x.reshape(c.shape), by_v.reshape(c.shape))
+    from_right, from_left = -gradient[:, -2], gradient[:, -1]
     momentum = jnp.concatenate([from_right[:1], 0.5 * (from_right[1:] + from_left[:-1]), from_left[-1:]])
     ends = nodes[:: (len(nodes) - 1) // len(widths)]
     velocity = metric.raise_along(ends, momentum)

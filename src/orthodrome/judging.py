@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from orthodrome import batching, elements, elimination
+from orthodrome import batching, elements, elimination, krylov
 from orthodrome.curves import Curve
 from orthodrome.metrics import Metric
 from orthodrome.status import Flaw
@@ -25,11 +25,8 @@ RTOL = 1e-4
 GAUSS_POINTS = 4
 """Gauss–Legendre points a panel: exact for degree 7, and not one of them on a knot of a uniform mesh."""
 
-
-def _gauss_rule() -> tuple[Array, Array, Array]:
-    x, w = np.polynomial.legendre.leggauss(GAUSS_POINTS)
-    x, powers = (x + 1) / 2, np.arange(GAUSS_POINTS)
-    return x, w / 2, x[:, None] ** (powers + 1) / (powers + 1) @ np.linalg.inv(x[:, None] ** powers)
+GAUSS, GAUSS_WEIGHTS = elements.basis(GAUSS_POINTS).gauss, elements.basis(GAUSS_POINTS).weights
+"""The rule on [0, 1]."""
 
 
 PANELS = 8
@@ -62,9 +59,6 @@ CAUTION = 2.0
 RESIDUAL_FACTOR = 10.0
 """The residual's maximum may be so many √rtol: `error`, which weighs it along the whole curve, goes with its square. An
 interpolant's maximum is a spike near an end, several times larger than the rest."""
-
-GAUSS, GAUSS_WEIGHTS, GAUSS_INTEGRALS = _gauss_rule()
-"""The rule on [0, 1]: points, weights, and the integrals from 0 to each point of the polynomials through them."""
 
 ENDS = np.array([0.0, 1.0])
 
@@ -244,7 +238,7 @@ def _examine(metric: Metric, c: Any, v: Any, a: Any, steps: Any, widths: Any) ->
     (docs/derivations/certificate.md): what hat functions on the panels can see, with the full H, and what happens
     inside each panel, where H is as good as flat.
     """
-    hessian = elements.second_variation(metric.jet_along(c[:, -1], v[:, -1]), widths)
+    middle = c[:, -1], v[:, -1]
     c, v, a = c[:, :-1], v[:, :-1], a[:, :-1]
     flat = lambda u: u.reshape(-1, u.shape[-1])
     f, lower = metric.motion_along(flat(c), flat(v))
@@ -252,13 +246,26 @@ def _examine(metric: Metric, c: Any, v: Any, a: Any, steps: Any, widths: Any) ->
     norm = lambda u: jnp.sqrt(jnp.sum(flat(u) * lower(flat(u)), axis=1)).reshape(u.shape[:-1])
     weights = widths[:, None] * GAUSS_WEIGHTS
     force = weights[..., None] * lower(flat(r)).reshape(r.shape)
-    load = jnp.concatenate([jnp.einsum("g,kgd->kd", hat, force) for hat in (1 - GAUSS, GAUSS)], axis=1)
-    _, shift, smallest_pivot = elimination.solve(hessian, load, c.shape[-1])
-    between = 0.5 * elements.inner(load, shift)
-    slip = widths[:, None, None] * jnp.einsum("gj,kjd->kgd", GAUSS_INTEGRALS, r)
+    load = jnp.stack([jnp.einsum("g,kgd->kd", hat, force) for hat in (1 - GAUSS, GAUSS)], axis=1)
+    between, smallest_pivot = _gain(metric, *middle, widths, load)
+    slip = widths[:, None, None] * jnp.einsum("gj,kjd->kgd", elements.basis(GAUSS_POINTS).to_gauss, r)
     slip = slip - jnp.einsum("g,kgd->kd", GAUSS_WEIGHTS, slip)[:, None]
     within = 0.5 * jnp.sum(weights * norm(slip) ** 2)
     return norm(v), norm(r), norm(steps), between + within, smallest_pivot
+
+
+def _gain(metric: Metric, c: Any, v: Any, widths: Any, load: Any) -> tuple[Any, Any]:
+    """The energy that a load (K, 2, d) on the ends of K panels could gain, ½ ⟨load, H⁻¹ load⟩; the smallest pivot of H.
+
+    The second variation H is that of variations linear on each panel, from the curve's middle points c, v (K, d).
+    """
+    if krylov.pays(metric, c.shape[-1]):
+        space = krylov.around(metric, c[:, None], v[:, None], widths, load)
+        shift, smallest_pivot = space.solve(0.0, 0.0)
+        return -0.5 * space.slope(shift), smallest_pivot
+    hessian = elements.second_variation(metric.jet_along(c, v), widths)
+    _, shift, smallest_pivot = elimination.solve(hessian, load.reshape(len(load), -1), c.shape[-1])
+    return 0.5 * elements.inner(load, shift), smallest_pivot
 
 
 @np.errstate(all="ignore")

@@ -47,6 +47,9 @@ class Metric(eqx.Module):
     """Whether its compiled code may run in several threads at once. Batched LAPACK calls (Cholesky, eigenvalues) may
     not: from about d = 16 on, two of them at the same time stop XLA for good."""
 
+    diagonal: ClassVar[bool] = False
+    """Whether the tensor is diagonal everywhere: in many dimensions that saves much work."""
+
     @property
     def scale(self) -> Any:
         """The coordinate distance over which the metric can change: a coarser look may miss something."""
@@ -80,13 +83,16 @@ class Metric(eqx.Module):
         """M(x)⁻¹ p: the velocity that belongs to the momentum p."""
         return solve_positive(self.tensor_at(x), p)
 
+    def slope_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> tuple[Any, Any, Any]:
+        """½ vᵀ M(x) v with its derivatives by x and v."""
+        energy = lambda y, u: 0.5 * self.inner_at(y, u, u)
+        value, slopes = jax.value_and_grad(energy, argnums=(0, 1))(x, v)
+        return value, *slopes
+
     def jet_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Jet:
         """½ vᵀ M(x) v with its first and second derivatives."""
-        energy = lambda y, u: 0.5 * self.inner_at(y, u, u)
-        slope = jax.grad(energy, argnums=(0, 1))
-        by_x, by_v = slope(x, v)
-        xx, vx = jax.jacfwd(slope)(x, v)
-        return Jet(energy(x, v), by_x, by_v, xx, vx.T, self.tensor_at(x))
+        xx, vx = jax.jacfwd(lambda y, u: self.slope_at(y, u)[1:])(x, v)
+        return Jet(*self.slope_at(x, v), xx, vx.T, self.tensor_at(x))
 
     def log_volume_at(self, x: Float[Array, " d"]) -> Float[Array, ""]:
         """½ log det M(x): how much volume the metric gives to a unit of coordinate volume."""
@@ -128,6 +134,10 @@ class Metric(eqx.Module):
     def motion_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> tuple[Any, Callable[[Any], Any]]:
         """f(x, v), and u ↦ M(x) u."""
         return jax.vmap(self.acceleration_at)(x, v), self.lower_along(x)
+
+    def slope_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> tuple[Any, Any, Any]:
+        """½ vᵀ M(x) v with its derivatives by x and v."""
+        return jax.vmap(self.slope_at)(x, v)
 
     def jet_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> Jet:
         """½ vᵀ M(x) v with its first and second derivatives."""

@@ -62,6 +62,7 @@ class LocalPCA(Metric):
     """
 
     concurrent: ClassVar[bool] = True
+    diagonal: ClassVar[bool] = True
 
     data: np.ndarray[Any, Any]
     sigma: np.ndarray[Any, Any]
@@ -183,6 +184,9 @@ class LocalPCA(Metric):
         f, S = self._in_chunks(self._motions, x, v)
         return f, lambda u: u / S
 
+    def slope_along(self, x: Float[Array, "m D"], v: Float[Array, "m D"]) -> tuple[Any, Any, Any]:
+        return self._in_chunks(self._slopes, x, v)
+
     def jet_along(self, x: Float[Array, "m D"], v: Float[Array, "m D"]) -> Jet:
         return self._in_chunks(self._jets, x, v)
 
@@ -208,6 +212,7 @@ class LocalPCA(Metric):
         data = self.data if self.blocks is None else self.blocks.corners
         points, low, high = x, jnp.min(data, axis=0), jnp.max(data, axis=0)
         middle = jnp.mean(jnp.clip(jnp.where(jnp.isnan(x), low, x), low, high), axis=0)
+        middle = jax.lax.stop_gradient(middle)  # nothing depends on it
         x = x - middle
         half = 0.5 * jnp.sum(x**2, axis=1)
 
@@ -222,9 +227,8 @@ class LocalPCA(Metric):
         return x, self.blocks.sum(points, self.sigma, self.truncation * self.rho, term)
 
     def _variances(self, x: Any) -> Any:
-        D = x.shape[1]
-        x, raw = self._sum(x, lambda w, y: w @ moments.with_squares(y))
-        return jnp.maximum(moments.square_about(x, raw[:, :1], raw[:, 1 : D + 1], raw[:, D + 1 :]), 0.0) + self.rho
+        x, sums = self._sum(x, lambda w, y: w @ moments.with_squares(y))
+        return jnp.maximum(self._about(x, sums)[2], 0.0) + self.rho
 
     def _motions(self, x: Any, v: Any) -> tuple[Any, Any]:
         """f and the local variances S: with q = (v/S)², f = v ∘ (∂S v) / S − ½ S ∘ (∂Sᵀ q)."""
@@ -238,25 +242,36 @@ class LocalPCA(Metric):
             return w @ features, (w * (v @ y.T)) @ features
 
         start = x
-        x, sums = self._sum(x, both)
-        (total, first, second), (total_v, first_v, second_v) = (
-            (r[:, :1], r[:, 1 : D + 1], r[:, D + 1 :]) for r in sums
-        )
-        squares = moments.square_about(x, total, first, second)
+        x, (sums, sums_v) = self._sum(x, both)
+        _, first, squares = self._about(x, sums)
         S = jnp.maximum(squares, 0.0) + self.rho
-        vx = jnp.sum(v * x, axis=1, keepdims=True)  # Σ w (r·v) r²:
-        turned = moments.square_about(x, total_v, first_v, second_v) - vx * squares
-        first = first - x * total
+        # Σ w (r·v) r²
+        turned = self._about(x, sums_v)[2] - jnp.sum(v * x, axis=1, keepdims=True) * squares
         along = turned / self.sigma**2 - 2 * v * first
-        q = (v / S) ** 2
+        return v * along / S - 0.5 * S * self._pulled(start, x, (v / S) ** 2, first), S
+
+    def _slopes(self, x: Any, v: Any) -> tuple[Any, Any, Any]:
+        """½ Σ v²/S, and its derivatives by x and v."""
+        start = x
+        x, sums = self._sum(x, lambda w, y: w @ moments.with_squares(y))
+        _, first, squares = self._about(x, sums)
+        S = jnp.maximum(squares, 0.0) + self.rho
+        return 0.5 * jnp.sum(v**2 / S, axis=1), -0.5 * self._pulled(start, x, (v / S) ** 2, first), v / S
+
+    def _about(self, x: Any, sums: Any) -> tuple[Any, Any, Any]:
+        """Σ w, Σ w r and Σ w r² from sums over the columns 1, y, y²."""
+        total, first, second = jnp.split(sums, [1, 1 + x.shape[1]], axis=1)
+        return total, first - x * total, moments.square_about(x, total, first, second)
+
+    def _pulled(self, start: Any, x: Any, q: Any, first: Any) -> Any:
+        """Σᵢ qᵢ ∂Sᵢ, where x is `start` seen from the middle, and first is Σ w r."""
 
         def pulled(w: Any, y: Any) -> Any:
             a = q @ (y**2).T - (2 * x * q) @ y.T + jnp.sum(x**2 * q, axis=1, keepdims=True)
             return (w * a) @ jnp.concatenate([jnp.ones((len(y), 1)), y], axis=1)
 
         _, pull = self._sum(start, pulled)
-        slope = (pull[:, 1:] - x * pull[:, :1]) / self.sigma**2 - 2 * q * first
-        return v * along / S - 0.5 * S * slope, S
+        return (pull[:, 1:] - x * pull[:, :1]) / self.sigma**2 - 2 * q * first
 
     def _motion(self, x: Any, v: Any, raw: Any) -> tuple[Any, Any]:
         m = moments.about(x, *moments.tables(raw, len(x), 3))

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from orthodrome import _boundary, batching, elements
+from orthodrome import _boundary, batching, elements, krylov
 from orthodrome.curves import Curve, PiecewiseCurve, straight_line
 from orthodrome.metrics import Metric
 from orthodrome.solvers.base import Array, Solution, Solver
@@ -150,21 +150,21 @@ class _State(NamedTuple):
 def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State:
     """One evaluation: the energy of the curve that is tried, with what the next Newton step needs."""
     trial = state.nodes + state.length * state.step
-    total = elements.assemble(metric, trial, widths)
-    first, finite = state.iteration == 0, jnp.isfinite(total.energy)
-    gain = total.energy - state.energy
+    explore = krylov.explore if krylov.pays(metric, trial.shape[-1]) else elements.assemble
+    here = explore(metric, trial, widths)
+    first, finite = state.iteration == 0, jnp.isfinite(here.energy)
+    gain = here.energy - state.energy
     accept = finite & (first | (gain <= ARMIJO * state.length * jnp.minimum(state.slope, 0.0)))
 
     # if this curve is taken: the next direction, or the end
-    step, damping = _damped_step(total, state.damping, common.least_damping, trial.shape[-1])
-    slope = elements.inner(total.gradient, step)
-    step, slope = jnp.where(slope > 0, -step, step), -jnp.abs(slope)  # the bend may have gone uphill
-    size = jnp.sqrt(2 * total.energy)
-    stride = jnp.sqrt(elements.inner(elements.times(total.laplacian, step), step))
+    step, damping = _damped_step(here, state.damping, common.least_damping)
+    slope, stride = here.slope(step), here.stride(step)
+    step = jnp.where(slope > 0, -1.0, 1.0) * here.nodes(step)  # the bend may have gone uphill
+    slope, size = -jnp.abs(slope), jnp.sqrt(2 * here.energy)
     length = jnp.where(stride > REACH * size, REACH * size / stride, 1.0)
     definite = damping == 0
-    promise = jnp.maximum(common.tol, ROUNDING) * total.energy
-    arrived = definite & (-slope <= promise) | (total.energy == 0)
+    promise = jnp.maximum(common.tol, ROUNDING) * here.energy
+    arrived = definite & (-slope <= promise) | (here.energy == 0)
     # if not: a shorter step, where the parabola through what is known has its minimum
     shorter = -0.5 * state.slope * state.length**2 / (gain - state.slope * state.length)
     shorter = jnp.clip(jnp.where(finite, shorter, 0.0), 0.1 * state.length, 0.5 * state.length)
@@ -181,7 +181,7 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
         ),
     )
     # the last Newton step is taken on trust: it squares an error that is small already
-    energy = jnp.where(status == Status.CONVERGED, total.energy + 0.5 * slope, total.energy)
+    energy = jnp.where(status == Status.CONVERGED, here.energy + 0.5 * slope, here.energy)
     trial = jnp.where(status == Status.CONVERGED, trial + jnp.where(jnp.isfinite(step), step, 0.0), trial)
     pick = lambda new, old: jnp.where(accept, new, old)
     return _State(
@@ -197,31 +197,26 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     )
 
 
-def _damped_step(total: elements.Sum, last: Any, least: Any, d: int) -> tuple[Any, Any]:
+def _damped_step(here: elements.Sum | krylov.Space, last: Any, least: Any) -> tuple[Any, Any]:
     """Newton's step and damping 0 where the second variation is positive, else a damped and bent step, and its damping.
 
     The bend is a small wave that is no direction's own; the damped system amplifies of it what leads downhill most
     steeply. Without it, a curve that is symmetric would never leave the plane of symmetry.
     """
     least = jnp.maximum(last / DAMPING_GROWTH, least)
-    K = len(total.gradient)
-    count = K * (total.gradient.shape[-1] // d - 1) + 1
-    u = jnp.linspace(0.0, jnp.pi, count)[:, None]
-    wave = (jnp.sin(u) + 0.5 * jnp.sin(2 * u)) * jnp.cos(jnp.arange(d))
-    pull = elements.times(total.laplacian, wave)
-    pull = BEND * jnp.sqrt(2 * total.energy / elements.inner(pull, wave)) * pull
+    pull = BEND * jnp.sqrt(2 * here.energy) * here.wave()
 
     def indefinite(carry: Any) -> Any:
         damping, _, pivot = carry
-        return ~(pivot > 0) & (damping < MOST_DAMPING) & jnp.isfinite(total.energy)
+        return ~(pivot > 0) & (damping < MOST_DAMPING) & jnp.isfinite(here.energy)
 
     def grow(carry: Any) -> Any:
         damping = carry[0]
         damping = jnp.where(damping < 0, 0.0, jnp.maximum(damping * DAMPING_GROWTH, least))
-        load = total.gradient - jnp.where(damping > 0, pull, 0.0)
-        return damping, *elements.newton_step(total._replace(gradient=load), damping, d)
+        return damping, *here.solve(damping, jnp.where(damping > 0, pull, 0.0))
 
+    nothing, _ = jax.eval_shape(here.solve, 0.0, pull)
     damping, step, _ = jax.lax.while_loop(
-        indefinite, grow, (jnp.asarray(-1.0), jnp.zeros((count, d)), jnp.asarray(-1.0))
+        indefinite, grow, (jnp.asarray(-1.0), jnp.zeros(nothing.shape), jnp.asarray(-1.0))
     )
     return step, damping
