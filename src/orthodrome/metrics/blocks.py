@@ -11,32 +11,32 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy.spatial import cKDTree
 
-BLOCK = 256
-"""Points a block: small enough to follow the data, large enough for a matrix product."""
+BLOCK = 64
+"""Points a block: few enough to follow the data closely, enough for a matrix product."""
+
+STREET = 32
+"""Blocks a street: whole streets are found to be far away before anyone asks about their blocks."""
+
+REFINEMENTS = 5
+"""Of the distance beyond which points do not count: it is then right to a fraction of σ."""
 
 ONE_BLOCK = 1024
 """Up to so many points, leaving some of them out does not pay."""
 
-RADII = np.arange(2.0, 14.0, 0.5)
-"""Up to which distance points may have to be looked at, in units of σ."""
-
 
 class Blocks(eqx.Module):
-    """All points, as B blocks of C points each, and the boxes around them."""
+    """All points, as B blocks of C points each, in streets of neighbouring blocks, and the boxes around both."""
 
     points: Any
     """(B, C, D)"""
     inside: Any
     """(B, C): 1, or 0 where the last block is filled up."""
-    low: Any
-    """(B, D)"""
-    high: Any
-    """(B, D)"""
-
-    @property
-    def corners(self) -> Float[Array, "corners D"]:
-        """Points whose box holds all points."""
-        return jnp.concatenate([self.low, self.high])
+    block_boxes: Any
+    """(2, S, 32, D): the low and the high corner of each block's box; the last street may have empty ones."""
+    street_boxes: Any
+    """(2, S, D)"""
+    box: Any
+    """(2, D): around all points."""
 
     @staticmethod
     def of(points: np.ndarray[Any, Any]) -> "Blocks":
@@ -53,24 +53,40 @@ class Blocks(eqx.Module):
             half = BLOCK * (-(-len(index) // BLOCK) // 2)  # only the last leaf is not full
             order = np.argpartition(values, half)
             pending += [index[order[half:]], index[order[:half]]]
-        filled = np.stack([np.resize(leaf, BLOCK) for leaf in leaves])
+        blocks = points[np.stack([np.resize(leaf, BLOCK) for leaf in leaves])]
         inside = np.stack([np.arange(BLOCK) < len(leaf) for leaf in leaves]).astype(float)
-        blocks = points[filled]
-        return Blocks(blocks, inside, blocks.min(axis=1), blocks.max(axis=1))
+        boxes = np.stack([blocks.min(axis=1), blocks.max(axis=1)])
+        nowhere = np.full((-len(leaves) % STREET, points.shape[1]), np.inf)
+        boxes = np.concatenate([boxes, np.stack([nowhere, -nowhere])], axis=1).reshape(2, -1, STREET, points.shape[1])
+        streets = _around(boxes)
+        return Blocks(blocks, inside, boxes, streets, _around(streets))
 
     def near(self, x: Float[Array, "m D"], sigma: Any, most: Any) -> tuple[Int[Array, " B"], Int[Array, ""]]:
         """Blocks to sum over for the points x: their numbers first; how many.
 
-        Left out are those further away than a radius, the smallest of `RADII` beyond which no Σ r² exp(−r²/2σ²) is
-        larger than `most`: each of the C points of a block adds at most what it would add at the near end of its box.
+        A block at the distance r adds at most C r² exp(−r²/2σ²), what its C points would add at the near end of its
+        box. Whole streets that add less than their share of half of `most` are left out; then, of the other half,
+        blocks of the streets that were not: there are fewer of them, and each has a larger share.
         """
-        gap = jnp.maximum(jnp.maximum(self.low - jnp.max(x, axis=0), jnp.min(x, axis=0) - self.high), 0.0)
-        u = jnp.sum(gap**2, axis=1) / sigma**2
-        bound = self.points.shape[1] * sigma**2 * u * jnp.exp(-u / 2)  # falls for u > 2, that is for all of RADII
-        beyond = u > RADII[:, None] ** 2
-        enough = jnp.sum(jnp.where(beyond, bound, 0.0), axis=1) <= most
-        near = jnp.where(jnp.any(enough), ~beyond[jnp.argmax(enough)], True)
-        return jnp.nonzero(near, size=len(u), fill_value=0)[0], jnp.sum(near)
+        low, high = jnp.min(x, axis=0), jnp.max(x, axis=0)
+
+        def far(boxes: Any, points: Any) -> Any:
+            gap = jnp.maximum(jnp.maximum(boxes[0] - high, low - boxes[1]), 0.0)
+            return jnp.sum(gap**2, axis=-1) / sigma**2 > _reach(points * sigma**2, 0.5 * most)
+
+        S, C = self.street_boxes.shape[1], self.points.shape[1]
+        near = ~far(self.street_boxes, self.points.shape[0] * C)
+        count = jnp.sum(near)
+        streets = jnp.nonzero(near, size=S, fill_value=0)[0]
+
+        def visit(k: Any, found: Any) -> Any:
+            which, number = found
+            near = ~far(self.block_boxes[:, streets[k]], count * STREET * C)
+            here = STREET * streets[k] + jnp.nonzero(near, size=STREET, fill_value=0)[0]
+            return jax.lax.dynamic_update_slice(which, here, (number,)), number + jnp.sum(near)
+
+        nothing = jnp.zeros((S + 1) * STREET, streets.dtype), jnp.zeros((), count.dtype)
+        return jax.lax.fori_loop(0, count, visit, nothing)
 
     def sum(self, x: Float[Array, "m D"], sigma: Any, most: Any, term: Callable[..., Any]) -> Any:
         """Σ term(points (C, D), inside (C,)) over the blocks that are near the points x."""
@@ -85,12 +101,26 @@ class Blocks(eqx.Module):
         return jax.lax.fori_loop(0, count, add, zero)
 
 
+def _around(boxes: Any) -> Any:
+    """The boxes (2, ..., D) around boxes (2, ..., k, D)."""
+    return np.stack([boxes[0].min(axis=-2), boxes[1].max(axis=-2)])
+
+
+def _reach(scale: Any, most: Any) -> Any:
+    """The u from which on scale · u exp(−u/2) ≤ most; at least 2, where it begins to fall."""
+    target = 2 * jnp.log(scale / most)
+    u = 2 * target + 1.6  # more than the solution of u − 2 log u = target, and so is each of the next
+    for _ in range(REFINEMENTS):
+        u = target + 2 * jnp.log(jnp.maximum(u, 2.0))
+    return jnp.maximum(u, 2.0)
+
+
 class Neighbourhood:
     """The blocks of one set of points, ready for compiled code, and the order in which others are near each other."""
 
     def __init__(self, points: np.ndarray[Any, Any]) -> None:
         self.blocks = Blocks.of(points)
-        self._centres = cKDTree((np.asarray(self.blocks.low) + np.asarray(self.blocks.high)) / 2)
+        self._centres = cKDTree(self.blocks.points.mean(axis=1))
 
     def order(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """A permutation of the points x (P, D) that puts those together that are near the same block."""

@@ -209,8 +209,8 @@ class LocalPCA(Metric):
         Measured from there, the expanded squares keep their digits: what is far away has no weight. A point that is
         nowhere near the data, or no number, has no say in where the middle is: the others must not suffer from it.
         """
-        data = self.data if self.blocks is None else self.blocks.corners
-        points, low, high = x, jnp.min(data, axis=0), jnp.max(data, axis=0)
+        points = x
+        low, high = self.blocks.box if self.blocks else (jnp.min(self.data, axis=0), jnp.max(self.data, axis=0))
         middle = jnp.mean(jnp.clip(jnp.where(jnp.isnan(x), low, x), low, high), axis=0)
         middle = jax.lax.stop_gradient(middle)  # nothing depends on it
         x = x - middle
