@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from orthodrome import compilation
 from orthodrome._boundary import Array, double_precision
 from orthodrome.status import RUNNING
 
@@ -41,6 +42,9 @@ TILES = 16
 
 TICKS = 16
 """Steps of an iteration between two looks at which problems are finished."""
+
+MOST_PROGRAMS = 512
+"""So many are remembered; then the oldest goes."""
 
 Function = Callable[..., Any]
 
@@ -100,21 +104,52 @@ def _over(function: Function, metric: Any, arrays: Sequence[Array], tile: int) -
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *blocks)
 
 
-def _call(compiled: Function, function: Function, metric: Any, *args: Any) -> Any:
-    """A compiled function in float64, its results as NumPy arrays; one at a time if the metric cannot stand more.
+def _call(program: Function, function: Function, metric: Any, *args: Any) -> Any:
+    """A program in float64, its results as NumPy arrays; one at a time if the metric cannot stand more.
 
     A call that has to compile keeps the others waiting: they would compile the same.
     """
     concurrent = _concurrent(metric)
     with double_precision():
         metric = _on_device(metric)
-        leaves, structure = jax.tree.flatten((metric, args))
-        kinds = tuple((leaf.shape, leaf.dtype) if eqx.is_array(leaf) else leaf for leaf in leaves)
-        call = hash((compiled, function, structure, kinds))
+        arrays, others = eqx.partition((metric, args), eqx.is_array)
+        leaves, structure = jax.tree.flatten(arrays)
+        values, rest = jax.tree.flatten(others)
+        call = program, function, structure, rest, *values, *((leaf.shape, leaf.dtype) for leaf in leaves)
         with _ONE_AT_A_TIME if call not in _COMPILED or not concurrent else contextlib.nullcontext():
-            out = jax.tree.map(np.asarray, compiled(function, metric, *args))
-    _COMPILED.add(call)
-    return out
+            if call not in _COMPILED:
+                if len(_COMPILED) >= MOST_PROGRAMS:
+                    del _COMPILED[next(iter(_COMPILED))]
+                _COMPILED[call] = _compiled(program, function, leaves, structure, others)
+            return jax.tree.map(np.asarray, _COMPILED[call](*leaves))
+
+
+def _compiled(program: Function, function: Function, leaves: list[Any], structure: Any, others: Any) -> Function:
+    """`program` for arguments that are partly arrays and partly not, as a function of the arrays."""
+
+    def whole(*leaves: Any) -> Any:
+        metric, args = eqx.combine(jax.tree.unflatten(structure, leaves), others)
+        return program(function, metric, *args)
+
+    name = _lasting_name(program, function, others) if compilation.keeping() else None
+    return jax.jit(whole) if name is None else compilation.kept(whole, name, *leaves)
+
+
+def _lasting_name(program: Function, function: Function, others: Any) -> str | None:
+    """What tells this program from others in any process; None if it depends on code that is not of this library."""
+    function = function.function if isinstance(function, _Each) else function
+    name = f"{function.__module__}.{getattr(function, '__qualname__', '<nameless>')}"
+    values, structure = jax.tree.flatten(others)
+    ours = _ours(structure) and all(isinstance(value, int | float | str) for value in values)
+    return f"{program.__name__} {name} {structure} {values}" if ours and "<" not in name else None
+
+
+def _ours(structure: Any) -> bool:
+    """Whether all the types a pytree is made of are of this library, or Python's own."""
+    node = structure.node_data()
+    return node is None or (
+        node[0].__module__.partition(".")[0] in ("orthodrome", "builtins") and all(map(_ours, structure.children()))
+    )
 
 
 def _on_device(metric: Any) -> Any:
@@ -136,8 +171,8 @@ def _concurrent(metric: Any) -> bool:
 
 _ONE_AT_A_TIME = threading.Lock()
 
-_COMPILED: set[int] = set()
-"""Hashes of the functions and shapes of calls that were made before."""
+_COMPILED: dict[Any, Function] = {}
+"""Programs by what they were made for."""
 
 
 def _in_threads(run: Callable[[int], Any], items: Sequence[int], workers: int) -> list[Any]:
@@ -148,7 +183,6 @@ def _in_threads(run: Callable[[int], Any], items: Sequence[int], workers: int) -
         return list(pool.map(run, items))
 
 
-@eqx.filter_jit
 def _tiled(function: Function, metric: Any, tile: int, count: Any, arrays: list[Any]) -> Any:
     one_tile = jax.jit(partial(function, metric))  # traced once, though it is asked for its shape and then run
     tiles = [array.reshape(-1, tile, *array.shape[1:]) for array in arrays]
@@ -198,7 +232,7 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
             running = jax.tree.map(lambda *parts: np.concatenate(parts), running, _rows(states, fresh))
             padded = jax.tree.map(lambda leaf: _padded(leaf, lanes), (_rows(problems, active), running))
             advanced = _call(_advance, step, metric, common, tile, np.asarray(-(-len(active) // tile)), *padded)
-            running = _rows(advanced, slice(len(active)))
+            running = _rows(jax.tree.unflatten(jax.tree.structure(states), advanced), slice(len(active)))
             done = running.status != RUNNING
             for target, source in zip(jax.tree.leaves(final), jax.tree.leaves(running), strict=True):
                 target[active[done]] = source[done]
@@ -209,8 +243,8 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
     return final
 
 
-@eqx.filter_jit
-def _advance(step: Function, metric: Any, common: Any, tile: int, count: Any, problems: Any, states: Any) -> Any:
+def _advance(step: Function, metric: Any, common: Any, tile: int, count: Any, problems: Any, states: Any) -> list[Any]:
+    """The leaves of the states after some ticks."""
     step_tile = partial(_each, partial(step, metric, common))
 
     def still_running(carry: Any) -> Any:
@@ -230,7 +264,7 @@ def _advance(step: Function, metric: Any, common: Any, tile: int, count: Any, pr
 
     problems, states = jax.tree.map(lambda leaf: leaf.reshape(-1, tile, *leaf.shape[1:]), (problems, states))
     states = jax.lax.fori_loop(0, count, body, states)
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), states)
+    return [leaf.reshape(-1, *leaf.shape[2:]) for leaf in jax.tree.leaves(states)]
 
 
 def _workers(metric: Any) -> int:

@@ -77,6 +77,11 @@ class Sum(NamedTuple):
         wave = (jnp.sin(u) + 0.5 * jnp.sin(2 * u)) * jnp.cos(jnp.arange(d))
         return _times(self.laplacian, wave) / self.stride(wave)
 
+    def still(self) -> Float[Array, "N d"]:
+        """The step that moves nothing."""
+        K, corners, d = self.gradient.shape
+        return jnp.zeros((K * (corners - 1) + 1, d))
+
     def solve(self, damping: Any, pull: Any) -> tuple[Float[Array, "N d"], Any]:
         """−(H + damping · B)⁻¹ (gradient − pull) as nodes, zero at both ends, and the smallest pivot."""
         K, _, d = self.gradient.shape

@@ -55,6 +55,10 @@ class Space(NamedTuple):
         """The load of a generic wave of size one."""
         return self.generic
 
+    def still(self) -> Float[Array, " k"]:
+        """The step that moves nothing."""
+        return jnp.zeros(MOST)
+
     def solve(self, damping: Any, pull: Any) -> tuple[Any, Any]:
         """−(H + damping · B)⁻¹ (gradient − pull) and the smallest pivot; B is the Laplacian, here the identity."""
         damped = self.matrix + damping * jnp.eye(MOST)

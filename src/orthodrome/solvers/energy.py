@@ -215,8 +215,5 @@ def _damped_step(here: elements.Sum | krylov.Space, last: Any, least: Any) -> tu
         damping = jnp.where(damping < 0, 0.0, jnp.maximum(damping * DAMPING_GROWTH, least))
         return damping, *here.solve(damping, jnp.where(damping > 0, pull, 0.0))
 
-    nothing, _ = jax.eval_shape(here.solve, 0.0, pull)
-    damping, step, _ = jax.lax.while_loop(
-        indefinite, grow, (jnp.asarray(-1.0), jnp.zeros(nothing.shape), jnp.asarray(-1.0))
-    )
+    damping, step, _ = jax.lax.while_loop(indefinite, grow, (jnp.asarray(-1.0), here.still(), jnp.asarray(-1.0)))
     return step, damping
