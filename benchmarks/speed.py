@@ -31,7 +31,7 @@ WORKLOADS = ("semicircle", "curly", "moons", "sphere")
 DECODERS = {"decoder 2 to 784": (2, 10), "decoder 10 to 784": (10, 5)}
 """Latent dimension, and how many codes all pairs are taken of."""
 
-SLOW = ("geomstats, shooting",)
+SLOW = ("geomstats, shooting", "geomstats, bvp", "finslerax, graph")
 """Only with --full."""
 
 
@@ -103,12 +103,12 @@ def vmapped(metric, a, b):
 
 def rows(full):
     """Each solver with how many pairs it gets; None for all."""
-    few, fewer = (200, 50) if full else (24, 6)
+    few, fewer = (200, 50) if full else (12, 4)
     yield "Auto()", ours(od.Auto()), None
     yield "Auto(effort=1)", ours(od.Auto(effort=1)), None
     yield "FixedPoint()", ours(od.FixedPoint()), None
     yield "FixedPoint(mesh=50, tol=1e-6)", ours(od.FixedPoint(mesh=50, tol=1e-6)), None
-    yield "solve_bvp", ours(od.Collocation()), fewer
+    yield "solve_bvp", ours(od.Collocation()), few
     for name in peers.PEERS:
         if name in SLOW and not full:
             continue
