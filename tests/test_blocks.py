@@ -134,7 +134,7 @@ def test_a_metric_whose_rho_was_chosen_is_the_one_with_that_rho(rng):
     np.testing.assert_array_equal(chosen.tensor(data), given.tensor(data))
 
 
-@pytest.mark.parametrize("n", [90, 2000])
+@pytest.mark.parametrize("n", [90, 2000, 5000])
 @pytest.mark.parametrize("stray", [np.nan, np.inf, -1e300, 1e12])
 def test_a_point_that_is_nowhere_does_not_disturb_the_others(n, stray, rng):
     data = rng.standard_normal((n, 2))

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy.spatial import cKDTree
 
-BLOCK = 64
+BLOCK = 128
 """Points a block: few enough to follow the data closely, enough for a matrix product."""
 
 STREET = 32
@@ -74,15 +74,16 @@ class Blocks(eqx.Module):
             gap = jnp.maximum(jnp.maximum(boxes[0] - high, low - boxes[1]), 0.0)
             return jnp.sum(gap**2, axis=-1) / sigma**2 > _reach(points * sigma**2, 0.5 * most)
 
-        S, C = self.street_boxes.shape[1], self.points.shape[1]
-        near = ~far(self.street_boxes, self.points.shape[0] * C)
+        S, (B, C, _) = self.street_boxes.shape[1], self.points.shape
+        near = ~far(self.street_boxes, B * C)
         count = jnp.sum(near)
         streets = jnp.nonzero(near, size=S, fill_value=0)[0]
 
         def visit(k: Any, found: Any) -> Any:
             which, number = found
-            near = ~far(self.block_boxes[:, streets[k]], count * STREET * C)
-            here = STREET * streets[k] + jnp.nonzero(near, size=STREET, fill_value=0)[0]
+            numbers = STREET * streets[k] + jnp.arange(STREET)
+            near = ~far(self.block_boxes[:, streets[k]], count * STREET * C) & (numbers < B)
+            here = numbers[jnp.nonzero(near, size=STREET, fill_value=0)[0]]
             return jax.lax.dynamic_update_slice(which, here, (number,)), number + jnp.sum(near)
 
         nothing = jnp.zeros((S + 1) * STREET, streets.dtype), jnp.zeros((), count.dtype)
