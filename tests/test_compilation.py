@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import orthodrome as od
-from orthodrome import compilation
+from orthodrome import batching, compilation, elements
 
 SCRIPT = """
 import sys
@@ -60,6 +60,15 @@ def test_other_code_has_programs_of_its_own(tmp_path, monkeypatch):
             np.testing.assert_array_equal(found, (3.0 if source == "another" else 2.0) * array)
             other = compilation.kept(lambda x, factor=factor: factor * x, f"times {factor}", array)(array)
             np.testing.assert_array_equal(other, factor * array)
+
+
+def test_a_name_tells_programs_apart_and_is_only_for_our_own_code():
+    name = lambda function, *others: batching._lasting_name(batching._tiled, function, others)
+    ours = elements.hermite
+    assert len({name(ours, 1), name(batching._Each(ours), 1), name(ours, 2), name(elements.assemble, 1)}) == 4
+    assert name(lambda x: x) is None
+    assert name(ours, len) is None
+    assert name(ours, jax.tree_util.Partial(ours)) is None
 
 
 def test_importing_and_calling_the_library_makes_no_such_setting():

@@ -116,12 +116,16 @@ def _call(program: Function, function: Function, metric: Any, *args: Any) -> Any
         leaves, structure = jax.tree.flatten(arrays)
         values, rest = jax.tree.flatten(others)
         call = program, function, structure, rest, *values, *((leaf.shape, leaf.dtype) for leaf in leaves)
-        with _ONE_AT_A_TIME if call not in _COMPILED or not concurrent else contextlib.nullcontext():
-            if call not in _COMPILED:
-                if len(_COMPILED) >= MOST_PROGRAMS:
-                    del _COMPILED[next(iter(_COMPILED))]
-                _COMPILED[call] = _compiled(program, function, leaves, structure, others)
-            return jax.tree.map(np.asarray, _COMPILED[call](*leaves))
+        compiled = _COMPILED.get(call)
+        if compiled is not None and concurrent:
+            return jax.tree.map(np.asarray, compiled(*leaves))
+        with _ONE_AT_A_TIME:
+            compiled = _COMPILED.get(call) or _compiled(program, function, leaves, structure, others)
+            out = jax.tree.map(np.asarray, compiled(*leaves))
+            _COMPILED[call] = compiled  # now that it is: whoever finds it need not wait
+            if len(_COMPILED) > MOST_PROGRAMS:
+                del _COMPILED[next(iter(_COMPILED))]
+            return out
 
 
 def _compiled(program: Function, function: Function, leaves: list[Any], structure: Any, others: Any) -> Function:
@@ -137,11 +141,15 @@ def _compiled(program: Function, function: Function, leaves: list[Any], structur
 
 def _lasting_name(program: Function, function: Function, others: Any) -> str | None:
     """What tells this program from others in any process; None if it depends on code that is not of this library."""
-    function = function.function if isinstance(function, _Each) else function
-    name = f"{function.__module__}.{getattr(function, '__qualname__', '<nameless>')}"
+    inner = function.function if isinstance(function, _Each) else function
+    name = f"{inner.__module__}.{getattr(inner, '__qualname__', '<nameless>')}"
     values, structure = jax.tree.flatten(others)
     ours = _ours(structure) and all(isinstance(value, int | float | str) for value in values)
-    return f"{program.__name__} {name} {structure} {values}" if ours and "<" not in name else None
+    return (
+        f"{program.__name__} {type(function).__name__} {name} {structure} {values}"
+        if ours and "<" not in name
+        else None
+    )
 
 
 def _ours(structure: Any) -> bool:
