@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from orthodrome.solvers import Auto, Collocation, Energy, FixedPoint, Graph, Solver
     from orthodrome.solving import Info
     from orthodrome.status import Status
+    from orthodrome.torch import from_torch
 
 _HOME = {
     "datasets": None,
@@ -29,6 +30,7 @@ _HOME = {
     "LocalPCA": "metrics",
     "Pullback": "metrics",
     "MetricTensor": "metrics",
+    "from_torch": "torch",
     "SquaredExponential": "curves",
     "Matern": "curves",
     "Solver": "solvers",
@@ -75,6 +77,7 @@ __all__ = [
     "distance_matrix",
     "enable_compilation_cache",
     "exp_map",
+    "from_torch",
     "geodesic",
     "gradients",
     "io",

@@ -1,0 +1,449 @@
+"""PyTorch's operations in JAX: what the graph of an exported decoder is made of, under the names torch gives them.
+
+Each takes and gives arrays with torch's axes (batch, channels, space...) and torch's arguments. They agree with torch
+to rounding in value and derivatives, also where a simpler formula would not (softplus beyond its threshold).
+"""
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+Operation = Callable[..., Any]
+
+Table = dict[str, Operation]
+"""By name, without the overload: `aten.add.Tensor` is `add`."""
+
+
+def entering(table: Table) -> Callable[..., Any]:
+    """A decorator that enters a function into the table, under its own name or under others."""
+
+    def operation(*names: str) -> Callable[[Operation], Operation]:
+        def enter(function: Operation) -> Operation:
+            table.update(dict.fromkeys(names or (function.__name__.rstrip("_"),), function))
+            return function
+
+        return enter
+
+    return operation
+
+
+TABLE: Table = {}
+operation = entering(TABLE)
+
+
+# --- one number at a time ---
+
+TABLE |= {
+    "relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid, "tanh": jnp.tanh, "exp": jnp.exp, "log": jnp.log,
+    "log1p": jnp.log1p, "expm1": jnp.expm1, "sqrt": jnp.sqrt, "rsqrt": jax.lax.rsqrt, "neg": jnp.negative,
+    "abs": jnp.abs, "sin": jnp.sin, "cos": jnp.cos, "atan": jnp.arctan, "sinh": jnp.sinh, "cosh": jnp.cosh,
+    "erf": jax.lax.erf, "square": jnp.square, "reciprocal": jnp.reciprocal, "silu": jax.nn.silu, "pow": jnp.power,
+    "log_sigmoid": jax.nn.log_sigmoid, "softsign": jax.nn.soft_sign, "relu6": jax.nn.relu6, "selu": jax.nn.selu,
+    "hardsigmoid": jax.nn.hard_sigmoid, "hardswish": jax.nn.hard_swish, "maximum": jnp.maximum,
+    "minimum": jnp.minimum, "sign": jnp.sign, "clamp_min": jnp.maximum, "clamp_max": jnp.minimum, "asin": jnp.arcsin,
+    "acos": jnp.arccos, "tan": jnp.tan, "erfc": jax.lax.erfc, "exp2": jnp.exp2, "log2": jnp.log2,
+    "mul": jnp.multiply, "mm": jnp.matmul, "bmm": jnp.matmul, "matmul": jnp.matmul, "zeros_like": jnp.zeros_like,
+    "ones_like": jnp.ones_like, "full_like": jnp.full_like,
+    **{name: getattr(operator, name) for name in ("gt", "ge", "lt", "le", "eq", "ne")},
+}  # fmt: skip
+
+
+@operation()
+def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    straight = beta * x > threshold  # there torch takes x itself
+    return jnp.where(straight, x, jnp.log1p(jnp.exp(jnp.where(straight, 0.0, beta * x))) / beta)
+
+
+@operation()
+def mish(x: Any) -> Any:
+    return x * jnp.tanh(jax.nn.softplus(x))
+
+
+@operation()
+def gelu(x: Any, approximate: str = "none") -> Any:
+    return jax.nn.gelu(x, approximate=approximate == "tanh")
+
+
+@operation()
+def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+    below = jnp.expm1(input_scale * jnp.minimum(x, 0.0))
+    return scale * jnp.where(x > 0, x, alpha * below)
+
+
+@operation()
+def celu(x: Any, alpha: float = 1.0) -> Any:
+    return jax.nn.celu(x, alpha)
+
+
+@operation()
+def leaky_relu(x: Any, slope: float = 0.01) -> Any:
+    return jnp.where(x > 0, x, slope * x)
+
+
+@operation("prelu", "_prelu_kernel")
+def prelu(x: Any, slope: Any) -> Any:
+    return jnp.where(x > 0, x, per_channel(slope, x.ndim) * x)
+
+
+@operation()
+def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
+    return jnp.clip(x, min, max)
+
+
+@operation()
+def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
+    return jnp.clip(x, low, high)
+
+
+@operation()
+def glu(x: Any, dim: int = -1) -> Any:
+    value, gate = jnp.split(x, 2, axis=dim)
+    return value * jax.nn.sigmoid(gate)
+
+
+@operation()
+def threshold(x: Any, least: float, value: float) -> Any:
+    return jnp.where(x > least, x, value)
+
+
+@operation()
+def softshrink(x: Any, width: float = 0.5) -> Any:
+    return jnp.where(x > width, x - width, jnp.where(x < -width, x + width, 0.0))
+
+
+@operation()
+def hardshrink(x: Any, width: float = 0.5) -> Any:
+    return jnp.where(jnp.abs(x) > width, x, 0.0)
+
+
+@operation()
+def rrelu(x: Any, low: float = 1 / 8, high: float = 1 / 3, *_: Any) -> Any:
+    return leaky_relu(x, (low + high) / 2)  # what it is in eval mode
+
+
+@operation()
+def where(condition: Any, x: Any, y: Any) -> Any:
+    return jnp.where(condition, x, y)
+
+
+TABLE |= {
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "lt": operator.lt,
+    "le": operator.le,
+    "eq": operator.eq,
+    "ne": operator.ne,
+}
+
+
+@operation()
+def add(x: Any, y: Any, alpha: Any = 1) -> Any:
+    return x + alpha * y
+
+
+@operation()
+def sub(x: Any, y: Any, alpha: Any = 1) -> Any:
+    return x - alpha * y
+
+
+@operation()
+def rsub(x: Any, y: Any, alpha: Any = 1) -> Any:
+    return y - alpha * x
+
+
+@operation()
+def div(x: Any, y: Any, rounding_mode: None = None) -> Any:
+    return x / y
+
+
+# --- sums and norms ---
+
+
+@operation()
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    return plus(x @ weight.T, bias)
+
+
+@operation()
+def addmm(bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> Any:
+    return beta * bias + alpha * (x @ y)
+
+
+@operation()
+def softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+    return jax.nn.softmax(x, axis=dim)
+
+
+@operation()
+def log_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+    return jax.nn.log_softmax(x, axis=dim)
+
+
+@operation()
+def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    return jnp.mean(x, axis=axes_of(dim), keepdims=keepdim)
+
+
+@operation()
+def sum_(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    return jnp.sum(x, axis=axes_of(dim), keepdims=keepdim)
+
+
+@operation()
+def amax(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    return jnp.max(x, axis=axes_of(dim) or None, keepdims=keepdim)
+
+
+@operation()
+def amin(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    return jnp.min(x, axis=axes_of(dim) or None, keepdims=keepdim)
+
+
+@operation()
+def var(x: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Any:
+    freedom = int(unbiased) if correction is None else correction
+    return jnp.var(x, axis=axes_of(dim), ddof=freedom, keepdims=keepdim)
+
+
+@operation()
+def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    return jnp.sum(jnp.abs(x) ** ord, axis=axes_of(dim), keepdims=keepdim) ** (1 / ord)
+
+
+@operation()
+def batch_norm(
+    x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, _: float, eps: float, *__: Any
+) -> Any:
+    if training or mean is None:
+        raise ValueError("batch normalisation over the batch has no meaning for one point: call .eval() on the module.")
+    scale = 1 / jnp.sqrt(var + eps) if weight is None else weight / jnp.sqrt(var + eps)
+    shift = -mean * scale if bias is None else bias - mean * scale
+    return x * per_channel(scale, x.ndim) + per_channel(shift, x.ndim)
+
+
+@operation()
+def layer_norm(x: Any, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
+    out = _standardised(x, tuple(range(-len(shape), 0)), eps)
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias
+
+
+@operation()
+def rms_norm(x: Any, shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Any:
+    axes = tuple(range(-len(shape), 0))
+    out = x / jnp.sqrt(jnp.mean(x**2, axis=axes, keepdims=True) + (jnp.finfo(x.dtype).eps if eps is None else eps))
+    return out if weight is None else out * weight
+
+
+@operation()
+def group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
+    out = _standardised(x.reshape(len(x), groups, -1), (-1,), eps).reshape(x.shape)
+    out = out if weight is None else out * per_channel(weight, x.ndim)
+    return out if bias is None else out + per_channel(bias, x.ndim)
+
+
+@operation()
+def instance_norm(
+    x: Any, weight: Any, bias: Any, mean: Any, var: Any, own: bool, momentum: float, eps: float, *_: Any
+) -> Any:
+    if not own:
+        return batch_norm(x, weight, bias, mean, var, False, momentum, eps)
+    return group_norm(x, x.shape[1], weight, bias, eps)
+
+
+def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> Any:
+    centred = x - jnp.mean(x, axis=axes, keepdims=True)
+    return centred / jnp.sqrt(jnp.mean(centred**2, axis=axes, keepdims=True) + eps)
+
+
+# --- attention ---
+
+
+@operation()
+def scaled_dot_product_attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    dropout: float = 0.0,
+    causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    scores = q @ k.swapaxes(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if causal:
+        mask = jnp.tril(jnp.ones(scores.shape[-2:], dtype=bool))
+    if mask is not None:
+        scores = jnp.where(mask, scores, -jnp.inf) if mask.dtype == bool else scores + mask
+    return jax.nn.softmax(scores, axis=-1) @ v
+
+
+# --- shapes ---
+
+
+@operation(
+    "contiguous", "clone", "detach", "alias", "dropout", "feature_dropout", "alpha_dropout", "to", "_to_copy",
+    "lift_fresh_copy", "_assert_tensor_metadata", "identity",
+)  # fmt: skip
+def same(x: Any, *_: Any, **__: Any) -> Any:
+    return x
+
+
+@operation("view", "reshape", "_unsafe_view")
+def reshape(x: Any, shape: Sequence[int]) -> Any:
+    return x.reshape(shape)
+
+
+@operation()
+def flatten(x: Any, first: int = 0, last: int = -1) -> Any:
+    first, last = first % x.ndim, last % x.ndim
+    return x.reshape(*x.shape[:first], -1, *x.shape[last + 1 :])
+
+
+@operation()
+def unflatten(x: Any, dim: int, sizes: Sequence[int]) -> Any:
+    dim %= x.ndim
+    return x.reshape(*x.shape[:dim], *sizes, *x.shape[dim + 1 :])
+
+
+@operation()
+def unsqueeze(x: Any, dim: int) -> Any:
+    return jnp.expand_dims(x, dim)
+
+
+@operation()
+def squeeze(x: Any, dim: Any = None) -> Any:
+    axes = (
+        range(x.ndim)
+        if dim is None
+        else [a % x.ndim for a in (axes_of(dim) if isinstance(dim, list | tuple) else (dim,))]
+    )
+    return jnp.squeeze(x, tuple(a for a in axes if x.shape[a] == 1))
+
+
+@operation()
+def permute(x: Any, dims: Sequence[int]) -> Any:
+    return jnp.transpose(x, dims)
+
+
+@operation("transpose", "swapaxes")
+def transpose(x: Any, one: int, other: int) -> Any:
+    return jnp.swapaxes(x, one, other)
+
+
+@operation("t", "numpy_T")
+def turn(x: Any) -> Any:
+    return x.T
+
+
+@operation()
+def expand(x: Any, shape: Sequence[int], implicit: bool = False) -> Any:
+    old = (1,) * (len(shape) - x.ndim) + x.shape
+    return jnp.broadcast_to(x, [o if s == -1 else s for s, o in zip(shape, old, strict=True)])
+
+
+@operation()
+def repeat(x: Any, times: Sequence[int]) -> Any:
+    return jnp.tile(x, times)
+
+
+@operation("cat", "concat")
+def cat(parts: Sequence[Any], dim: int = 0) -> Any:
+    return jnp.concatenate(parts, axis=dim)
+
+
+@operation()
+def stack(parts: Sequence[Any], dim: int = 0) -> Any:
+    return jnp.stack(parts, axis=dim)
+
+
+@operation("split", "split_with_sizes")
+def split(x: Any, size: Any, dim: int = 0) -> Any:
+    ends = (
+        range(size, x.shape[dim], size) if isinstance(size, int) else [sum(size[: i + 1]) for i in range(len(size) - 1)]
+    )
+    return jnp.split(x, list(ends), axis=dim)
+
+
+@operation()
+def chunk(x: Any, count: int, dim: int = 0) -> Any:
+    return split(x, -(-x.shape[dim] // count), dim)
+
+
+@operation("slice")
+def cut(x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+    return jax.lax.slice_in_dim(x, *slice(start, end).indices(x.shape[dim])[:2], step, dim)
+
+
+@operation()
+def select(x: Any, dim: int, index: int) -> Any:
+    return jnp.take(x, index, axis=dim)
+
+
+@operation()
+def index(x: Any, indices: Sequence[Any]) -> Any:
+    return x[tuple(slice(None) if i is None else i for i in indices)]
+
+
+@operation()
+def flip(x: Any, dims: Sequence[int]) -> Any:
+    return jnp.flip(x, dims)
+
+
+@operation()
+def roll(x: Any, shifts: Sequence[int], dims: Sequence[int] = ()) -> Any:
+    return jnp.roll(x, shifts, dims or None)
+
+
+@operation()
+def unbind(x: Any, dim: int = 0) -> Any:
+    return [jnp.take(x, i, axis=dim) for i in range(x.shape[dim])]
+
+
+@operation()
+def sym_size(x: Any, dim: int) -> int:
+    return x.shape[dim]
+
+
+@operation()
+def arange(*bounds: Any) -> Any:
+    return jnp.arange(*bounds)
+
+
+@operation("zeros", "new_zeros")
+def zeros(*args: Any) -> Any:
+    return jnp.zeros(args[-1])
+
+
+@operation("ones", "new_ones")
+def ones(*args: Any) -> Any:
+    return jnp.ones(args[-1])
+
+
+@operation("full", "new_full")
+def full(*args: Any) -> Any:
+    return jnp.full(*args[-2:])
+
+
+# --- small things ---
+
+
+def axes_of(dim: Any) -> Any:
+    return tuple(dim) if isinstance(dim, list | tuple) else dim
+
+
+def each(value: Any, n: int) -> tuple[Any, ...]:
+    values = tuple(value) if isinstance(value, list | tuple) else (value,)
+    return values if len(values) == n else values * n
+
+
+def per_channel(values: Any, ndim: int) -> Any:
+    return values.reshape(-1, *[1] * (ndim - 2))
+
+
+def plus(x: Any, bias: Any, space: int = 0) -> Any:
+    return x if bias is None else x + bias.reshape(-1, *[1] * space)

@@ -1,0 +1,258 @@
+"""`from_torch`: a PyTorch decoder as a function of one point that JAX can differentiate."""
+
+import copy
+import io
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from orthodrome import _boundary
+from orthodrome.torch import archive, aten, images
+from orthodrome.torch.callback import Callback
+
+Array = np.ndarray[Any, Any]
+
+OPERATIONS = aten.TABLE | images.TABLE
+
+AGREEMENT = 1e-8
+"""A decoder that was read from a module may differ from it by so much, relatively, at the example."""
+
+
+class Decoder(eqx.Module):
+    """A decoder read from PyTorch: a function of one point `(d,)`, in plain JAX, whose weights are its leaves."""
+
+    weights: list[Any]
+    graph: archive.Graph = eqx.field(static=True)
+    output: int = eqx.field(static=True)
+    """Which of the graph's outputs."""
+
+    @property
+    def dim(self) -> int:
+        """d: the number of coordinates of a point."""
+        return math.prod(self._point_shape)
+
+    @property
+    def _batched(self) -> bool:
+        return len(self.graph.shape) > 1
+
+    @property
+    def _point_shape(self) -> tuple[int, ...]:
+        return tuple(size or 1 for size in self.graph.shape[self._batched :])
+
+    def __call__(self, x: Any) -> Any:
+        """The decoder's output for one point, without the batch axis."""
+        if x.shape != (self.dim,):
+            raise ValueError(f"the decoder takes one point of shape ({self.dim},); a shape of {x.shape} arrived.")
+        point = x.reshape(self._point_shape)
+        if self._batched:  # a graph that was exported for so many points gets the same one so many times
+            point = jnp.broadcast_to(point, (self.graph.shape[0] or 1, *point.shape))
+        values = {self.graph.input: point}
+        for name, weight in zip(self.graph.weights, self.weights, strict=True):
+            values[name] = jnp.asarray(weight, x.dtype if jnp.issubdtype(weight.dtype, jnp.floating) else None)
+        for step in self.graph.steps:
+            _perform(step, values)
+        out = values[self.graph.outputs[self.output]]
+        return out[0] if self._batched else out
+
+
+def _perform(step: archive.Step, values: dict[str, Any]) -> None:
+    fill = lambda given: _filled(given, values)
+    out = _function(step)(*map(fill, step.args), **{name: fill(value) for name, value in step.kwargs})
+    values.update(zip(step.results, out if step.several else [out], strict=True))
+    if step.known_as.endswith("_") and isinstance(step.args[0], archive.Name):  # done in place
+        values[step.args[0].name] = out
+
+
+def _filled(given: Any, values: dict[str, Any]) -> Any:
+    if isinstance(given, archive.Name):
+        return values[given.name]
+    return [_filled(item, values) for item in given] if isinstance(given, tuple) else given
+
+
+def _function(step: archive.Step) -> Any:
+    """What an operation does in JAX; None if that is not known."""
+    if step.operation in archive.ARITHMETIC:
+        return archive.ARITHMETIC[step.operation]
+    namespace, name, *_ = step.operation.split(".")
+    return OPERATIONS.get(name.rstrip("_")) or OPERATIONS.get(name) if namespace == "aten" else None
+
+
+def from_torch(
+    module: Any,
+    example: Any = None,
+    *,
+    weights: Any = None,
+    output: int | None = None,
+    callback: bool = False,
+    unpickle: bool = False,
+) -> Decoder | Callback:
+    """A PyTorch decoder as a JAX function of one point `(d,)`, for `Pullback` and everything else.
+
+    `module` is a `torch.nn.Module`, or a file: `.pt2` as `torch.export.save` writes it. `example` is an input
+    for the module, an array with the shape it takes; if it has more than one axis, the first is the batch. The
+    module is copied, put into eval mode and made float64; yours is left as it is, and later changes to it are not seen.
+    It is exported and its graph read into JAX operations, which agree with torch to rounding, in the derivatives too.
+
+    `weights`: a `.safetensors` file, or one of `torch.save(module.state_dict())`, to be loaded into the module first.
+    `output`: which one, if the module returns several.
+    `callback=True` calls torch itself instead, for modules with operations that are not known here: slower.
+    `unpickle=True` is your word that `module` is a file of a whole pickled module, from somebody you trust: reading it
+    runs whatever code it holds. Nothing else is ever unpickled. A `.pt2` file is read without torch.
+    """
+    if isinstance(module, str | Path) and not unpickle:
+        return _from_file(Path(module), example, weights, output, callback)
+    torch = _require_torch()
+    module = _loaded(torch, module, weights)
+    rows = _example_of(torch, example)
+    if callback:
+        return Callback.of(module, rows, output)
+    program = _exported(torch, module, rows)
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    decoder = _decoder(*archive.read(file), output, "the module")
+    _require_agreement(torch, decoder, module, rows)
+    return decoder
+
+
+def _require_torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise ImportError("from_torch of a module needs PyTorch: pip install 'orthodrome[torch]'.") from None
+    return torch
+
+
+def _from_file(file: Path, example: Any, weights: Any, output: int | None, callback: bool) -> Decoder:
+    if not file.exists():
+        raise FileNotFoundError(f"there is no file {file}.")
+    if file.suffix != ".pt2":
+        advice = (
+            "it has weights only: make the module and pass from_torch(module, example, weights=file)"
+            if file.suffix == ".safetensors"
+            else "a pickled module can run any code when it is read; if you trust it, pass unpickle=True"
+        )
+        raise ValueError(f"a decoder's file should be .pt2, as torch.export.save writes it; {file} arrived: {advice}.")
+    if callback or weights is not None:
+        raise ValueError(f"callback and weights need a module; {file} arrived: pass the module and an example.")
+    try:
+        graph, tensors = archive.read(file)
+        decoder = _decoder(graph, tensors, output, str(file))
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{file} cannot be read as a decoder: {str(error).rstrip('.')}.") from error
+    if example is not None and np.shape(example)[decoder._batched :] != decoder._point_shape:
+        raise ValueError(f"{file} takes inputs of shape {graph.shape}; an example of {np.shape(example)} arrived.")
+    return decoder
+
+
+def _loaded(torch: Any, module: Any, weights: Any) -> Any:
+    """The module as it is to be read: a copy in eval mode and float64."""
+    if isinstance(module, str | Path):
+        module = torch.load(module, map_location="cpu", weights_only=False)  # the caller gave their word
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"module should be a torch.nn.Module or a .pt2 file; {type(module).__name__} arrived.")
+    module = copy.deepcopy(module).cpu()
+    if weights is not None:
+        file = Path(weights)
+        if file.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            held = load_file(file)
+        else:
+            held = _state_dict(torch, file)
+        try:
+            module.load_state_dict(held)
+        except RuntimeError as error:
+            raise ValueError(f"{file} does not hold the weights of this module: {error}") from None
+    return module.double().eval().requires_grad_(False)
+
+
+def _state_dict(torch: Any, file: Path) -> Any:
+    """Weights that `torch.save` wrote; objects other than tensors are refused, not made."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.load(file, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(f"{file} cannot be read as weights alone: save module.state_dict() ({reason}).") from None
+
+
+def _example_of(torch: Any, example: Any) -> Any:
+    """One row of the example, as a float64 tensor."""
+    if example is None:
+        raise ValueError("from_torch needs an example: an array with the shape the module takes, as zeros((1, d)).")
+    rows = torch.as_tensor(_boundary.as_floats(example, "example"))
+    if rows.ndim == 0 or rows.numel() == 0:
+        raise ValueError(f"example should be one input of the module; a shape of {tuple(rows.shape)} arrived.")
+    return rows[:1] if rows.ndim > 1 else rows
+
+
+def _exported(torch: Any, module: Any, rows: Any) -> Any:
+    try:
+        with torch.no_grad():
+            module(rows)
+    except Exception as error:
+        raise ValueError(
+            f"the module cannot take the example, of shape {tuple(rows.shape)}: {type(error).__name__}: {error}"
+        ) from error
+    try:
+        return torch.export.export(module, (rows,))
+    except Exception as error:
+        first = str(error).strip().splitlines()[0]
+        raise NotImplementedError(
+            f"torch.export cannot write this module as a graph ({first}): pass callback=True to call torch itself."
+        ) from error
+
+
+def _decoder(graph: archive.Graph, tensors: list[Array], output: int | None, name: str) -> Decoder:
+    lacking = sorted({step.operation for step in graph.steps if _function(step) is None})
+    if lacking:
+        raise NotImplementedError(
+            f"{name} uses operations that orthodrome does not know: {', '.join(lacking)}. "
+            "from_torch(module, example, callback=True) calls torch itself instead: slower, but it knows them all."
+        )
+    decoder = Decoder(_in_double(tensors), graph, _chosen(output, len(graph.outputs), name))
+    with _boundary.double_precision():
+        try:
+            jax.eval_shape(decoder, jax.ShapeDtypeStruct((decoder.dim,), jnp.float64))
+        except NotImplementedError as error:
+            raise NotImplementedError(f"{name}: {error} from_torch(..., callback=True) calls torch itself.") from error
+    return decoder
+
+
+def _in_double(tensors: list[Array]) -> list[Array]:
+    return [tensor.astype(np.float64) if tensor.dtype.kind == "f" else tensor for tensor in tensors]
+
+
+def _chosen(output: int | None, count: int, name: str) -> int:
+    if output is None and count == 1:
+        return 0
+    if output is None or not 0 <= output < count:
+        raise ValueError(f"{name} returns {count} outputs; {output} arrived: pass output=0 to {count - 1}.")
+    return output
+
+
+def _require_agreement(torch: Any, decoder: Decoder, module: Any, rows: Any) -> None:
+    """Refuse a decoder that is not what the module is, seen at the example."""
+    with torch.no_grad():
+        theirs = torch.utils._pytree.tree_leaves(module(rows))[decoder.output].numpy()
+    theirs = theirs[0] if rows.ndim > 1 else theirs
+    with _boundary.double_precision():
+        ours = np.asarray(decoder(jnp.asarray(rows.numpy().ravel())))
+    if ours.shape != theirs.shape or not np.allclose(
+        ours, theirs, rtol=AGREEMENT, atol=AGREEMENT * np.abs(theirs).max()
+    ):
+        raise NotImplementedError(
+            "the module's graph in JAX does not agree with the module at the example. It may change arrays in place or "
+            "return something that depends on chance; from_torch(module, example, callback=True) calls torch itself."
+        )

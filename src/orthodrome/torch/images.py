@@ -1,0 +1,145 @@
+"""PyTorch's operations on images, signals and volumes: convolutions, upsampling, pooling, padding."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from orthodrome.torch.aten import Table, each, entering, plus
+
+TABLE: Table = {}
+operation = entering(TABLE)
+
+
+@operation("conv1d", "conv2d", "conv3d")
+def convolve(
+    x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Any:
+    n = weight.ndim - 2
+    if isinstance(padding, str):
+        around: Any = padding.upper()
+    else:
+        around = [(p, p) for p in each(padding, n)]
+    out = jax.lax.conv_general_dilated(
+        x, weight, each(stride, n), around, rhs_dilation=each(dilation, n), feature_group_count=groups
+    )
+    return plus(out, bias, n)
+
+
+@operation("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+def convolve_transposed(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Any:
+    """The transpose of a convolution spreads each pixel over the kernel's width.
+
+    With stride s, the output pixel s q + r gets Σₘ x[q − m] w[r + s m]. So it is an ordinary convolution for each of
+    the s phases r, on the input as it is, whose results are then dealt out over the pixels. No products with zeros
+    between the pixels, as there would be if the input were spread out first.
+    """
+    n = weight.ndim - 2
+    steps, spread = each(stride, n), each(dilation, n)
+    into, out_of, *size = weight.shape
+    if any(d > 1 for d in spread):  # the zeros between the kernel's own taps are then written out
+        size = [d * (k - 1) + 1 for d, k in zip(spread, size, strict=True)]
+        taps = tuple(slice(None, None, d) for d in spread)
+        weight = jnp.zeros((into, out_of, *size), weight.dtype).at[(..., *taps)].set(weight)
+    reach = [-(-k // s) for k, s in zip(size, steps, strict=True)]
+    weight = jnp.pad(weight, [(0, 0), (0, 0), *((0, m * s - k) for m, s, k in zip(reach, steps, size, strict=True))])
+    pairs = [length for pair in zip(reach, steps, strict=True) for length in pair]
+    kernel = weight.reshape(groups, into // groups, out_of, *pairs)
+    taps_axes, phase_axes = range(3, 3 + 2 * n, 2), range(4, 4 + 2 * n, 2)
+    kernel = jnp.flip(kernel, tuple(taps_axes)).transpose(0, 2, *phase_axes, 1, *taps_axes)
+    kernel = kernel.reshape(groups * out_of * math.prod(steps), into // groups, *reach)
+    phases = convolve(x, kernel, padding=[m - 1 for m in reach], groups=groups)
+    wide = phases.shape[2:]
+    phases = phases.reshape(len(x), groups * out_of, *steps, *wide)
+    order = [axis for i in range(n) for axis in (2 + n + i, 2 + i)]
+    full = phases.transpose(0, 1, *order).reshape(
+        len(x), groups * out_of, *(w * s for w, s in zip(wide, steps, strict=True))
+    )
+    for axis in range(n):
+        edge, extra = each(padding, n)[axis], each(output_padding, n)[axis]
+        length = (x.shape[2 + axis] - 1) * steps[axis] - 2 * edge + size[axis] + extra
+        beyond = max(0, edge + length - full.shape[2 + axis])  # output padding may reach past the kernel
+        full = jnp.pad(full, [(0, beyond if a == 2 + axis else 0) for a in range(full.ndim)])
+        full = jax.lax.slice_in_dim(full, edge, edge + length, axis=2 + axis)
+    return plus(full, bias, n)
+
+
+@operation("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
+def upsample_nearest(x: Any, size: Any, factors: Any = None, *_: Any) -> Any:
+    for axis, (new, factor) in enumerate(_new_sizes(x, size, factors), 2):
+        old = x.shape[axis]
+        # torch takes the pixel ⌊i / factor⌋
+        x = jnp.take(x, jnp.minimum((jnp.arange(new) / factor).astype(int), old - 1), axis=axis)
+    return x
+
+
+@operation("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+def upsample_linear(x: Any, size: Any, align_corners: bool, factors: Any = None, *_: Any) -> Any:
+    for axis, (new, factor) in enumerate(_new_sizes(x, size, factors), 2):
+        old = x.shape[axis]
+        if align_corners:
+            place = jnp.arange(new) * ((old - 1) / max(1, new - 1))
+        else:
+            place = jnp.clip((jnp.arange(new) + 0.5) / factor - 0.5, 0.0, old - 1)
+        left = jnp.floor(place).astype(int)
+        share = (place - left).reshape(-1, *[1] * (x.ndim - axis - 1))
+        at = lambda index, axis=axis, x=x: jnp.take(x, jnp.minimum(index, x.shape[axis] - 1), axis=axis)
+        x = (1 - share) * at(left) + share * at(left + 1)
+    return x
+
+
+@operation("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def average_pool(
+    x: Any,
+    size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil: bool = False,
+    include: bool = True,
+    divisor: Any = None,
+) -> Any:
+    if ceil or not include or divisor is not None:
+        raise NotImplementedError(
+            "average pooling with ceil_mode, without count_include_pad or with a divisor is not known."
+        )
+    n = x.ndim - 2
+    window, steps = (1, 1, *each(size, n)), (1, 1, *each(stride or size, n))
+    around = [(0, 0), (0, 0), *((p, p) for p in each(padding, n))]
+    return jax.lax.reduce_window(x, 0.0, jax.lax.add, window, steps, around) / math.prod(window)
+
+
+@operation()
+def pixel_shuffle(x: Any, factor: int) -> Any:
+    n, c, h, w = x.shape
+    split = x.reshape(n, c // factor**2, factor, factor, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return split.reshape(n, c // factor**2, h * factor, w * factor)
+
+
+@operation("pad", "constant_pad_nd")
+def pad(x: Any, widths: Sequence[int], mode: Any = "constant", value: float | None = None) -> Any:
+    if not isinstance(mode, str):
+        mode, value = "constant", mode
+    pairs = [(widths[i], widths[i + 1]) for i in range(0, len(widths), 2)]
+    pairs = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
+    kinds = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    return jnp.pad(x, pairs, kinds[mode], **({"constant_values": value or 0.0} if mode == "constant" else {}))
+
+
+def _new_sizes(x: Any, size: Any, factors: Any) -> list[tuple[int, float]]:
+    """Of each axis of space: how long it becomes, and by which factor."""
+    old = x.shape[2:]
+    if factors is None:
+        return [(new, new / length) for new, length in zip(size, old, strict=True)]
+    factors = each(factors, len(old))
+    return [(int(length * factor), factor) for length, factor in zip(old, factors, strict=True)]
