@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from orthodrome import datasets, gradients, io, plotting
+    from orthodrome import datasets, gradients, io, models, plotting
     from orthodrome._boundary import ConvergenceWarning
     from orthodrome.compilation import enable_compilation_cache
     from orthodrome.curves import Matern, SquaredExponential
@@ -31,6 +31,7 @@ _HOME = {
     "Pullback": "metrics",
     "MetricTensor": "metrics",
     "from_torch": "torch",
+    "models": None,
     "SquaredExponential": "curves",
     "Matern": "curves",
     "Solver": "solvers",
@@ -82,6 +83,7 @@ __all__ = [
     "gradients",
     "io",
     "log_map",
+    "models",
     "plotting",
     "shortest_path",
 ]

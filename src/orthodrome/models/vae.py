@@ -1,0 +1,409 @@
+"""The variational autoencoder of Sec. 4.2: learn a latent space, and the metric that the decoder gives it."""
+
+import json
+import numbers
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.cluster import KMeans
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from orthodrome import _boundary
+from orthodrome.metrics import Pullback
+from orthodrome.models import training
+from orthodrome.models.networks import ACTIVATIONS, MLP, Encoder, Mean, NetworkStd, RBFStd
+
+Array = np.ndarray[Any, Any]
+
+FORMAT = 1
+"""The version of the file's layout."""
+
+REACH = 2.0
+"""The bumps of the precision decay over so many times their cluster's mean spread: neighbouring ones should overlap."""
+
+WARM_UP = {0.1: "warm-up", 1.0: "mean"}
+"""Shares of the divergence in the loss, one training after the other. With all of it from the start, networks that have
+learned nothing yet give up the latent space and never come back."""
+
+FIRST_LOG_STD = -1.0
+"""Of the decoder before training, in units of half the data's range."""
+
+HALF_LOG_TAU = 0.5 * np.log(2 * np.pi)
+
+ROWS = 256
+"""Rows that go through a network at once."""
+
+LEAST_LOG_STD = -5.0
+"""The decoder may not be surer than e⁻⁵ of the data's range: points it hits exactly would make the loss infinite."""
+
+
+class VAE(TransformerMixin, BaseEstimator):
+    """A variational autoencoder, a scikit-learn estimator whose `metric()` measures its latent space.
+
+    The decoder's mean is trained first, together with the encoder, with one variance for everything; then, with both
+    held fixed, the variance as a function of the latent point. With `variance="rbf"` that grows away from the data
+    (`networks.RBFStd`), so that shortest paths stay near them.
+
+    Data of any range go in: inside they are moved into the box [−1, 1] (`output="tanh"`), and come out in their units.
+    """
+
+    def __init__(
+        self,
+        latent_dim: int = 2,
+        hidden: Sequence[int] = (16, 16),
+        activation: str = "softplus",
+        output: str | None = None,
+        likelihood: str = "gaussian",
+        variance: str | None = "rbf",
+        *,
+        centers: int = 64,
+        far_std: float = 1.0,
+        kl_weight: float = 1.0,
+        epochs: int = 1000,
+        batch_size: int = 128,
+        learning_rate: float = 3e-3,
+        patience: int = 100,
+        validation_fraction: float = 0.1,
+        warm_start: bool = False,
+        verbose: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        """Settings only; `fit` checks them.
+
+        latent_dim: coordinates of the latent space.
+        hidden: sizes of the decoder's hidden layers; the encoder has them in reverse.
+        activation: of the hidden layers: softplus, tanh, elu, silu, gelu, relu, sigmoid.
+        output: of the decoder's last layer: tanh or linear; sigmoid for a Bernoulli likelihood.
+        likelihood: gaussian, or bernoulli for data in [0, 1].
+        variance: of the decoder: rbf, network, or None for a deterministic one.
+        centers: bumps of the RBF network, at most.
+        far_std: the standard deviation far from all data, in units of half the data's range.
+        kl_weight: of the divergence between posterior and prior in the loss; 1 is the evidence lower bound.
+        epochs, batch_size, learning_rate: of Adam, for each of the two trainings.
+        patience: epochs without progress on the data kept aside, a share `validation_fraction`, after which it ends.
+        warm_start: go on from where the last `fit` ended.
+        verbose: show progress on standard error.
+        random_state: a number for repeatable results.
+        """
+        self.latent_dim = latent_dim
+        self.hidden = hidden
+        self.activation = activation
+        self.output = output
+        self.likelihood = likelihood
+        self.variance = variance
+        self.centers = centers
+        self.far_std = far_std
+        self.kl_weight = kl_weight
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # --- learning ---
+
+    def fit(self, X: Any, y: Any = None) -> "VAE":
+        """Learn from data (n, D). Ctrl-C ends the training early and keeps what is best so far."""
+        output = self._require_settings()
+        X = validate_data(self, _as_array(X), dtype=np.float64, ensure_min_samples=2)
+        center, scale = self._units(X, output)
+        seed = int(np.random.default_rng(self.random_state).integers(2**31))
+        schedule = training.Schedule(self.epochs, self.batch_size, self.learning_rate, self.patience)
+        with jax.enable_x64(False), training.progress(self.verbose) as begin:
+            keys = jax.random.split(jax.random.key(seed), 5)
+            rows = jnp.asarray((X - center) / scale, jnp.float32)
+            order = jax.random.permutation(keys[0], len(X))
+            n_aside = min(max(1, round(self.validation_fraction * len(X))), len(X) - 1)
+            data = rows[order[n_aside:]], rows[order[:n_aside]]
+
+            networks = self._first_networks(keys[1], X.shape[1], output)
+            loss = _gaussian_loss if self.likelihood == "gaussian" else _bernoulli_loss
+            self.history_ = {}
+            for share, what in WARM_UP.items():
+                weight = jnp.asarray(share * self.kl_weight, jnp.float32)
+                networks, history = training.minimise(loss, networks, weight, data, keys[2], schedule, begin(what))
+                self.history_[what] = history
+
+            std = None
+            if self.variance is not None:
+                std = self._first_std(keys[3], networks, data[0], seed)
+                which = eqx.tree_at(_learned, jax.tree.map(lambda _: False, std), replace_fn=_all_true)
+                learned, rest = eqx.partition(std, which)
+                held = networks, rest
+                learned, history = training.minimise(
+                    _variance_loss, learned, held, data, keys[4], schedule, begin("variance")
+                )
+                self.history_["variance"] = history
+                std = eqx.tree_at(lambda s: s.scale, eqx.combine(learned, rest), scale)
+        encoder, mean = Encoder(networks["encoder"], center, scale), Mean(networks["mean"], center, scale)
+        self.encoder_, self.mean_, self.std_ = jax.tree.map(_in_double, (encoder, mean, std))
+        self.n_iter_ = sum(history.epoch[-1] for history in self.history_.values() if history.epoch)
+        self._warn_of_trouble()
+        return self
+
+    def _first_networks(self, key: Any, features: int, output: str) -> dict[str, Any]:
+        """Encoder and mean to begin with: the last ones, or random ones; and the one standard deviation."""
+        one, other = jax.random.split(key)
+        sizes = [self.latent_dim, *self.hidden, features]
+        networks = {
+            "encoder": MLP.random(one, [*sizes[:0:-1], 2 * self.latent_dim], self.activation, "linear"),
+            "mean": MLP.random(other, sizes, self.activation, output),
+        }
+        if self.warm_start and hasattr(self, "mean_"):
+            last = {"encoder": self.encoder_.network, "mean": self.mean_.network}
+            if jax.tree.map(np.shape, last) != jax.tree.map(np.shape, networks):
+                raise ValueError("warm_start goes on from the last fit, and its networks had other sizes.")
+            networks = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), last)
+        return networks | {"log_std": jnp.full((), FIRST_LOG_STD)}
+
+    def _first_std(self, key: Any, networks: Any, rows: Any, seed: int) -> NetworkStd | RBFStd:
+        """The decoder's standard deviation to begin with, in the units of the rows: much the same everywhere."""
+        features, one = rows.shape[1], jnp.ones(())
+        log_std = jnp.maximum(networks["log_std"], LEAST_LOG_STD)
+        if self.variance == "network":
+            network = MLP.random(key, [self.latent_dim, *self.hidden, features], self.activation, "linear")
+            return NetworkStd(eqx.tree_at(lambda n: n.biases[-1], network, jnp.full(features, log_std)), one)
+        codes = np.asarray(jax.vmap(networks["encoder"])(rows))[:, : self.latent_dim]
+        centers, decays = bumps(codes, self.centers, seed)
+        overlap = np.exp(-decays * np.sum((codes[:, None] - centers) ** 2, axis=-1)).sum(axis=1).mean()
+        log_weights = jnp.full((features, len(centers)), -2 * log_std - np.log(overlap))
+        return RBFStd(jnp.asarray(centers), jnp.asarray(decays), log_weights, one / self.far_std**2, one)
+
+    # --- using ---
+
+    def encode(self, X: Any) -> Array:
+        """The latent points of data: the means of q(z | x). (n, D) → (n, latent_dim)."""
+        check_is_fitted(self)
+        X = validate_data(self, _as_array(X), dtype=np.float64, reset=False)
+        with _boundary.double_precision():
+            return np.asarray(_over_rows(self.encoder_, X)[0])
+
+    def decode(self, Z: Any, return_std: bool = False) -> Any:
+        """The decoder's mean at latent points (..., latent_dim) → (..., D), and with `return_std` its deviation."""
+        check_is_fitted(self)
+        Z = _boundary.as_points(Z, "Z", self.latent_dim)
+        if return_std and self.std_ is None:
+            raise ValueError("this VAE has no standard deviation: fit it with variance='rbf' or 'network'.")
+        with _boundary.double_precision():
+            rows = Z.reshape(-1, self.latent_dim)
+            out = [np.asarray(_over_rows(g, rows)) for g in (self.mean_, self.std_)[: 1 + return_std]]
+        mean, *std = (values.reshape(*Z.shape[:-1], -1) for values in out)
+        return (mean, *std) if return_std else mean
+
+    transform, inverse_transform = encode, decode
+
+    def metric(self, **settings: Any) -> Pullback:
+        """The metric of the latent space: the expected pullback of the decoder. `settings` go to `Pullback`."""
+        check_is_fitted(self)
+        return Pullback(self.mean_, self.std_, **settings)
+
+    # --- files ---
+
+    def save(self, file: str | Path) -> None:
+        """Write the model to a `.safetensors` file: plain arrays, and the settings as JSON in its header."""
+        check_is_fitted(self)
+        from safetensors.numpy import save_file
+
+        settings = self.get_params()
+        if not isinstance(self.random_state, numbers.Integral):
+            settings["random_state"] = None
+        header = {"model": "orthodrome.VAE", "format": FORMAT, "settings": settings, "features": self.n_features_in_}
+        networks = {"encoder": self.encoder_, "mean": self.mean_, "std": self.std_}
+        arrays = {name: np.ascontiguousarray(leaf) for name, leaf in _named(networks).items()}
+        save_file(arrays, _as_safetensors(file), metadata={"orthodrome": json.dumps(header, default=_plain)})
+
+    @classmethod
+    def load(cls, file: str | Path) -> "VAE":
+        """Read what `save` wrote."""
+        from safetensors import safe_open
+
+        if not Path(file).exists():
+            raise FileNotFoundError(f"there is no file {file}.")
+        try:
+            with safe_open(file, "numpy") as held:
+                header = json.loads((held.metadata() or {})["orthodrome"])
+                arrays = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118
+        except Exception as error:
+            raise ValueError(
+                f"{file} should be a file written by VAE.save; it cannot be read as one ({error})."
+            ) from None
+        if header["format"] != FORMAT:
+            raise ValueError(
+                f"{file} has layout {header['format']}; this orthodrome reads {FORMAT}: use the version that wrote it."
+            )
+        model = cls(**header["settings"])
+        model.n_features_in_ = header["features"]
+        skeleton = model._skeleton()
+        filled = jax.tree_util.tree_map_with_path(lambda path, _: arrays[_name(path)], skeleton)
+        model.encoder_, model.mean_, model.std_ = filled["encoder"], filled["mean"], filled["std"]
+        return model
+
+    def _skeleton(self) -> dict[str, Any]:
+        """The networks with anything for their arrays."""
+        layers = lambda output: MLP([0] * (len(self.hidden) + 1), [0] * (len(self.hidden) + 1), self.activation, output)
+        std = {
+            "rbf": RBFStd(0, 0, 0, 0, 0),
+            "network": NetworkStd(layers("linear"), 0),
+            None: None,
+        }[self.variance]
+        mean = Mean(layers(self._require_settings()), 0, 0)
+        return {"encoder": Encoder(layers("linear"), 0, 0), "mean": mean, "std": std}
+
+    # --- checks ---
+
+    def _require_settings(self) -> str:
+        """Refuse settings that make no sense; returns what the output's activation is."""
+        for name in ("latent_dim", "centers", "epochs", "batch_size", "patience"):
+            _boundary.as_count(getattr(self, name), name, 1)
+        for size in self.hidden:
+            _boundary.as_count(size, "a size in hidden", 1)
+        for name in ("far_std", "kl_weight", "learning_rate", "validation_fraction"):
+            _boundary.as_positive(getattr(self, name), name)
+        if self.validation_fraction >= 1:
+            raise ValueError(f"validation_fraction should be below 1; {self.validation_fraction} arrived.")
+        _one_of(self.activation, "activation", ACTIVATIONS)
+        _one_of(self.likelihood, "likelihood", ("gaussian", "bernoulli"))
+        _one_of(self.variance, "variance", ("rbf", "network", None))
+        if self.likelihood == "bernoulli":
+            return _one_of(self.output or "sigmoid", "output of a Bernoulli likelihood", ("sigmoid",))
+        return _one_of(self.output or "tanh", "output", ("tanh", "linear"))
+
+    def _units(self, X: Array, output: str) -> tuple[Array, Array]:
+        """Where the networks' zero and one lie in the data's own units, for each feature."""
+        if self.likelihood == "bernoulli":
+            if X.min() < 0 or X.max() > 1:
+                raise ValueError(
+                    f"a Bernoulli likelihood needs data in [0, 1]; {X.min():g} to {X.max():g} arrived: scale them, or "
+                    "use likelihood='gaussian', which takes any range."
+                )
+            return np.zeros(X.shape[1]), np.ones(X.shape[1])
+        if output == "tanh":
+            center, scale = (X.max(axis=0) + X.min(axis=0)) / 2, (X.max(axis=0) - X.min(axis=0)) / 2
+        else:
+            center, scale = X.mean(axis=0), X.std(axis=0)
+        # a feature that is always the same has no range of its own: it gets the others'
+        return center, np.where(scale > 0, scale, scale.max() or 1.0)
+
+    def _warn_of_trouble(self) -> None:
+        for what, history in self.history_.items():
+            if not np.isfinite(history.validation).any():
+                raise ValueError(f"the training of the {what} failed: {history.reason}.")
+            if history.reason == training.INTERRUPTED:
+                warnings.warn(
+                    f"the training of the {what} was interrupted after {history.epoch[-1]} epochs; the best networks "
+                    "so far are kept, and fit with warm_start=True goes on from them.",
+                    _boundary.ConvergenceWarning,
+                    stacklevel=3,
+                )
+
+
+def bumps(codes: Array, most: int, seed: int) -> tuple[Array, Array]:
+    """Centres (K, d) among latent codes, by k-means, and how fast a bump around each decays (K,).
+
+    λₖ = ½ (REACH · mean distance to the centre)⁻², of the codes of each cluster.
+    """
+    distinct = len(np.unique(codes, axis=0))
+    found = KMeans(min(most, distinct), n_init=1, random_state=seed % 2**31).fit(codes)
+    away = np.linalg.norm(codes - found.cluster_centers_[found.labels_], axis=1)
+    counts = np.bincount(found.labels_, minlength=len(found.cluster_centers_))
+    spread = np.bincount(found.labels_, away, minlength=len(counts)) / np.maximum(counts, 1)
+    usual = spread[counts > 1].mean() if np.any(counts > 1) else np.linalg.norm(codes.std(axis=0))
+    spread = np.where(counts > 1, spread, usual)  # a cluster of one point has none
+    spread = np.maximum(spread, 0.1 * usual) if usual > 0 else np.ones_like(spread)
+    return found.cluster_centers_.astype(np.float32), (0.5 / (REACH * spread) ** 2).astype(np.float32)
+
+
+# --- losses: negative evidence lower bounds, means over a batch ---
+
+
+def _gaussian_loss(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
+    z, divergence = _posterior(networks["encoder"], rows, key)
+    log_std = jnp.maximum(networks["log_std"], LEAST_LOG_STD)
+    return jnp.mean(_negative_log_normal(rows, jax.vmap(networks["mean"])(z), log_std) + kl_weight * divergence)
+
+
+def _bernoulli_loss(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
+    z, divergence = _posterior(networks["encoder"], rows, key)
+    logits = jax.vmap(eqx.tree_at(lambda n: n.output, networks["mean"], "linear"))(z)
+    surprise = jnp.sum(jax.nn.softplus(logits) - rows * logits, axis=1)
+    spread = jnp.mean((rows - jax.nn.sigmoid(logits)) ** 2)
+    follow = (networks["log_std"] - jax.lax.stop_gradient(0.5 * jnp.log(spread))) ** 2  # where the variance begins
+    return jnp.mean(surprise + kl_weight * divergence) + follow
+
+
+def _variance_loss(learned: Any, held: Any, rows: Any, key: Any) -> Any:
+    networks, rest = held
+    z, _ = _posterior(networks["encoder"], rows, key)
+    log_std = jnp.log(jax.vmap(eqx.combine(learned, rest))(z))
+    return jnp.mean(_negative_log_normal(rows, jax.vmap(networks["mean"])(z), jnp.maximum(log_std, LEAST_LOG_STD)))
+
+
+def _posterior(encoder: Any, rows: Any, key: Any) -> tuple[Any, Any]:
+    """A sample of q(z | x) and its divergence from the prior, for each row."""
+    mean, log_variance = jnp.split(jax.vmap(encoder)(rows), 2, axis=1)
+    z = mean + jnp.exp(0.5 * log_variance) * jax.random.normal(key, mean.shape, mean.dtype)
+    return z, 0.5 * jnp.sum(mean**2 + jnp.exp(log_variance) - log_variance - 1, axis=1)
+
+
+def _negative_log_normal(rows: Any, mean: Any, log_std: Any) -> Any:
+    return jnp.sum(0.5 * ((rows - mean) * jnp.exp(-log_std)) ** 2 + log_std + HALF_LOG_TAU, axis=1)
+
+
+# --- small things ---
+
+
+@eqx.filter_jit
+def _over_rows(function: Any, rows: Any) -> Any:
+    return jax.lax.map(function, rows, batch_size=ROWS)
+
+
+def _learned(std: Any) -> Any:
+    return getattr(std, std.learned)
+
+
+def _all_true(tree: Any) -> Any:
+    return jax.tree.map(lambda _: True, tree)
+
+
+def _in_double(leaf: Any) -> Array:
+    return np.asarray(leaf, dtype=np.float64)
+
+
+def _as_array(X: Any) -> Any:
+    """Torch tensors as NumPy; the rest as it is, for scikit-learn to judge."""
+    return _boundary.as_floats(X, "X") if hasattr(X, "detach") else X
+
+
+def _one_of(value: Any, name: str, allowed: Any) -> Any:
+    if value not in allowed:
+        raise ValueError(f"{name} should be one of {', '.join(map(str, allowed))}; {value!r} arrived.")
+    return value
+
+
+def _as_safetensors(file: str | Path) -> Path:
+    path = Path(file)
+    if path.suffix != ".safetensors":
+        raise ValueError(f"file should end in .safetensors; {path.name} arrived.")
+    return path
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else list(value)
+
+
+def _named(tree: Any) -> dict[str, Any]:
+    return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")
