@@ -15,7 +15,7 @@ PACKAGE = pathlib.Path(od.__file__).parent
 
 ORDER = [
     "status", "_boundary", "compilation", "batching", "datasets", "io", "metrics", "torch", "models", "curves", "elimination", "elements",
-    "krylov", "judging", "roadmap", "solvers", "solving", "saving", "path", "maps",
+    "chords", "krylov", "judging", "roadmap", "solvers", "solving", "saving", "path", "maps",
     "distances", "gradients", "plotting", "__init__", "demo", "cli", "__main__",
 ]  # fmt: skip
 """The rooms in the order of the flow (docs/architecture.md): a room imports only from rooms before it."""

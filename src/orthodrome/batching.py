@@ -145,6 +145,7 @@ def _lasting_name(program: Function, function: Function, others: Any) -> str | N
     name = f"{inner.__module__}.{getattr(inner, '__qualname__', '<nameless>')}"
     values, structure = jax.tree.flatten(others)
     ours = _ours(structure) and all(isinstance(value, int | float | str) for value in values)
+    ours = ours and " at 0x" not in str(structure)  # a static field that is known by its address alone
     return (
         f"{program.__name__} {type(function).__name__} {name} {structure} {values}"
         if ours and "<" not in name

@@ -187,15 +187,20 @@ def element_nodes(nodes: Float[Array, "N d"], elements: int) -> Float[Array, "K 
     return jnp.concatenate([each[:, 1:], each[:, :1], right], axis=1)
 
 
-def hermite(metric: Metric, nodes: Any, widths: Any) -> tuple[Any, Any, Any]:
+def gradient(metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K"]) -> Float[Array, "K corners d"]:
+    """The derivative of the energy by the nodes of each element."""
+    c, v = at_gauss_points(nodes, widths)
+    _, by_x, by_v = metric.slope_along(_flat(c), _flat(v))
+    return _tested(widths, by_x.reshape(c.shape), by_v.reshape(c.shape))
+
+
+def hermite(metric: Metric, nodes: Any, widths: Any, gradient: Any) -> tuple[Any, Any, Any]:
     """Position, velocity and acceleration at the K + 1 ends of the elements of a curve of least energy.
 
     The momentum M c' at an end is the derivative of an element's energy by that end: as accurate as the nodes, while
-    the slope of the element's polynomial is not. Velocity and acceleration follow from it.
+    the slope of the element's polynomial is not. Velocity and acceleration follow from it. `gradient` is that of the
+    elements (K, s + 1, d).
     """
-    c, v = at_gauss_points(nodes, widths)
-    _, by_x, by_v = metric.slope_along(_flat(c), _flat(v))
-    gradient = _tested(widths, by_x.reshape(c.shape), by_v.reshape(c.shape))
     from_right, from_left = -gradient[:, -2], gradient[:, -1]
     momentum = jnp.concatenate([from_right[:1], 0.5 * (from_right[1:] + from_left[:-1]), from_left[-1:]])
     ends = nodes[:: (len(nodes) - 1) // len(widths)]

@@ -263,7 +263,7 @@ def _gain(metric: Metric, c: Any, v: Any, widths: Any, load: Any) -> tuple[Any, 
         space = krylov.around(metric, c[:, None], v[:, None], widths, load)
         shift, smallest_pivot = space.solve(0.0, 0.0)
         return -0.5 * space.slope(shift), smallest_pivot
-    hessian = elements.second_variation(metric.jet_along(c, v), widths)
+    hessian = elements.second_variation(metric.variation_along(c, v), widths)
     _, shift, smallest_pivot = elimination.solve(hessian, load.reshape(len(load), -1), c.shape[-1])
     return 0.5 * elements.inner(load, shift), smallest_pivot
 

@@ -51,6 +51,11 @@ class Metric(eqx.Module):
     """Whether the tensor is diagonal everywhere: in many dimensions that saves much work."""
 
     @property
+    def embedded(self) -> bool:
+        """Whether it is the Euclidean pullback of a map `embed_at`: then the energy of a curve needs no tensor."""
+        return False
+
+    @property
     def scale(self) -> Any:
         """The coordinate distance over which the metric can change: a coarser look may miss something."""
         return np.inf
@@ -93,6 +98,21 @@ class Metric(eqx.Module):
         """½ vᵀ M(x) v with its first and second derivatives."""
         xx, vx = jax.jacfwd(lambda y, u: self.slope_at(y, u)[1:])(x, v)
         return Jet(*self.slope_at(x, v), xx, vx.T, self.tensor_at(x))
+
+    def variation_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Jet:
+        """What the second variation of the energy needs of the geodesic through x with velocity v.
+
+        The jet, or another that differs by what cancels along the whole geodesic.
+        """
+        return self.jet_at(x, v)
+
+    def embed_at(self, x: Float[Array, " d"]) -> Float[Array, " D"]:
+        """The map that an `embedded` metric is the pullback of."""
+        raise TypeError(f"{type(self).__name__} is not the pullback of a map.")
+
+    def room(self, dim: int) -> int:
+        """How many Jacobians of `embed_at` may be held at once."""
+        raise TypeError(f"{type(self).__name__} is not the pullback of a map.")
 
     def log_volume_at(self, x: Float[Array, " d"]) -> Float[Array, ""]:
         """½ log det M(x): how much volume the metric gives to a unit of coordinate volume."""
@@ -142,6 +162,10 @@ class Metric(eqx.Module):
     def jet_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> Jet:
         """½ vᵀ M(x) v with its first and second derivatives."""
         return jax.vmap(self.jet_at)(x, v)
+
+    def variation_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> Jet:
+        """What the second variation of the energy needs of the geodesics through x with velocities v."""
+        return self.jet_along(x, v)
 
     def log_volume_along(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
         """½ log det M(x)."""

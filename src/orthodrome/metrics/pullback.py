@@ -9,8 +9,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from orthodrome import _boundary
-from orthodrome.metrics.base import Metric, solve_positive
+from orthodrome.metrics.base import Jet, Metric, solve_positive
 from orthodrome.metrics.tensor import output_shape
+
+CHUNK = 2**22
+"""Numbers in the Jacobians that are formed at once: bounds memory (32 MiB), however many outputs the map has."""
 
 
 class Pullback(Metric):
@@ -20,41 +23,143 @@ class Pullback(Metric):
     stochastic generator y = mean(x) + std(x) ∘ ε, and M = JμᵀJμ + JσᵀJσ is its expected metric (Sec. 4.2 of the paper;
     `std` is the standard deviation, not the variance). That is the pullback of the stacked map (mean, std).
 
-    Both should be pure functions. They are compiled once: weights that live in an object and change later are not seen,
-    unless the object is a JAX pytree (an equinox module, or `jax.tree_util.Partial` of a function and its weights).
+    `ambient` measures the output space instead of the Euclidean metric: positive weights of the output's shape, or a
+    metric with a diagonal tensor such as `LocalPCA` of the data. Then M = Jᵀ A J, with A at the mean.
+    `ridge` adds ridge · I to M, for directions in which the map is flat: without it, a step there costs nothing, M is
+    not positive and there is no shortest path. Zero, the default, adds nothing.
+
+    Both maps should be pure functions. They are compiled once: weights that live in an object and change later are not
+    seen, unless the object is a JAX pytree (an equinox module, or `jax.tree_util.Partial` of a function and its
+    weights).
     """
 
     mean: Callable[[Any], Any]
     std: Callable[[Any], Any] | None
+    ambient: Any
+    """Weights, flattened, or a metric, or None."""
+    ridge: Any
+    """None for zero."""
 
-    def __init__(self, mean: Callable[[Any], Any], std: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self,
+        mean: Callable[[Any], Any],
+        std: Callable[[Any], Any] | None = None,
+        *,
+        ambient: Any = None,
+        ridge: float = 0.0,
+    ) -> None:
         self.mean = _boundary.require_callable(mean, "mean")
         self.std = None if std is None else _boundary.require_callable(std, "std")
+        self.ambient = _require_ambient(ambient)
+        self.ridge = None if ridge == 0 else np.asarray(_boundary.as_positive(ridge, "ridge"))
 
     @property
     def dim(self) -> None:
         """None: the map decides which points it takes."""
         return None
 
+    @property
+    def embedded(self) -> bool:
+        return not isinstance(self.ambient, Metric)
+
     def embed_at(self, x: Float[Array, " d"]) -> Float[Array, " D"]:
-        """g(x): the map's output, flattened, with the standard deviations stacked beneath it if there are any."""
+        """The map whose Euclidean pullback this is, unless the ambient metric varies: its output, flattened, with
+        whatever else costs something beneath it: the standard deviations, and √ridge · x."""
         maps = [self.mean] if self.std is None else [self.mean, self.std]
-        return jnp.concatenate([jnp.ravel(jnp.asarray(g(x), dtype=x.dtype)) for g in maps])
+        parts = [jnp.ravel(jnp.asarray(g(x), dtype=x.dtype)) for g in maps]
+        if self.ambient is not None and self.embedded:
+            parts = [jnp.sqrt(jnp.asarray(self.ambient, x.dtype)) * part for part in parts]
+        if self.ridge is not None:
+            parts.append(jnp.sqrt(jnp.asarray(self.ridge, x.dtype)) * x)
+        return jnp.concatenate(parts)
+
+    def _weights_at(self, x: Float[Array, " d"]) -> Float[Array, " D"]:
+        """What the ambient metric says a step in each coordinate of `embed_at` costs."""
+        y = jnp.ravel(jnp.asarray(self.mean(x), dtype=x.dtype))
+        costs = self.ambient.lower_at(y, jnp.ones_like(y))
+        costs = [costs] if self.std is None else [costs, costs]
+        return jnp.concatenate([*costs, jnp.ones_like(x)] if self.ridge is not None else costs)
+
+    def _square(self, x: Any, J: Any) -> Any:
+        """Jᵀ A J."""
+        return J.T @ J if self.embedded else (J.T * self._weights_at(x)) @ J
 
     def tensor_at(self, x: Float[Array, " d"]) -> Float[Array, "d d"]:
-        J = jax.jacfwd(self.embed_at)(x)
-        return J.T @ J
+        return self._square(x, jax.jacfwd(self.embed_at)(x))
 
     def inner_at(self, x: Float[Array, " d"], u: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, ""]:
         _, push = jax.linearize(self.embed_at, x)
-        return push(u) @ push(v)
+        return push(u) @ push(v) if self.embedded else push(u) @ (self._weights_at(x) * push(v))
 
     def acceleration_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
-        """c'' = −M⁻¹ Jᵀ g''[v, v]: d forward passes for J and one of second order (docs/derivations)."""
-        J = jax.jacfwd(self.embed_at)(x)
+        return self._motion_at(x, v)[0]
+
+    def _motion_at(self, x: Any, v: Any) -> tuple[Any, Any]:
+        """c'' and M. c'' = −M⁻¹ Jᵀ g''[v, v]: d passes for J and one of second order (docs/derivations/pullback.md)."""
+        J, bend = jax.jacfwd(self.embed_at)(x), self._bend_at(x, v)
+        M = self._square(x, J)
+        if self.embedded:
+            return -solve_positive(M, J.T @ bend), M
+        push = J @ v
+        costs, change = jax.jvp(self._weights_at, (x,), (v,))
+        lift = jax.grad(lambda y: 0.5 * self._weights_at(y) @ push**2)(x)
+        return solve_positive(M, lift - J.T @ (costs * bend + change * push)), M
+
+    def _bend_at(self, x: Any, v: Any) -> Any:
+        """g''[v, v]."""
         velocity = lambda y: jax.jvp(self.embed_at, (y,), (v,))[1]
-        _, bend = jax.jvp(velocity, (x,), (v,))
-        return -solve_positive(J.T @ J, J.T @ bend)
+        return jax.jvp(velocity, (x,), (v,))[1]
+
+    def variation_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Jet:
+        """As in `Metric`; in a Euclidean space without third derivatives (docs/derivations/pullback.md)."""
+        if not self.embedded:
+            return super().variation_at(x, v)
+        J, bend = jax.jacfwd(self.embed_at)(x), self._bend_at(x, v)
+        M, push = J.T @ J, J @ v
+        across = bend - J @ solve_positive(M, J.T @ bend)  # the acceleration in the large space, normal to the surface
+
+        def along(y: Any) -> tuple[Any, Any]:
+            g = lambda z: jax.jvp(self.embed_at, (z,), (v,))
+            return g(y)[1], jax.vjp(self.embed_at, y)[1](across)[0]
+
+        B, bent = jax.jacfwd(along)(x)
+        return Jet(0.5 * push @ push, B.T @ push, J.T @ push, B.T @ B - bent, B.T @ J, M)
+
+    # --- many points: as many at once as their Jacobians have room ---
+
+    def lower_along(self, x: Float[Array, "m d"]) -> Callable[[Any], Any]:
+        M = self._each(self.tensor_at, x)
+        return lambda u: jnp.einsum("mij,mj->mi", M, u)
+
+    def motion_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> tuple[Any, Callable[[Any], Any]]:
+        f, M = self._each(self._motion_at, x, v)
+        return f, lambda u: jnp.einsum("mij,mj->mi", M, u)
+
+    def raise_along(self, x: Float[Array, "m d"], p: Float[Array, "m d"]) -> Float[Array, "m d"]:
+        return self._each(self.raise_at, x, p)
+
+    def slope_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> tuple[Any, Any, Any]:
+        return self._each(self.slope_at, x, v)
+
+    def jet_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> Jet:
+        return self._each(self.jet_at, x, v)
+
+    def variation_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> Jet:
+        return self._each(self.variation_at, x, v)
+
+    def log_volume_along(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        return self._each(self.log_volume_at, x)
+
+    def smallest_eigenvalue_along(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        return self._each(self.smallest_eigenvalue_at, x)
+
+    def _each(self, function: Callable[..., Any], *rows: Any) -> Any:
+        return in_chunks(function, self.room(rows[0].shape[-1]), *rows)
+
+    def room(self, dim: int) -> int:
+        """How many Jacobians may be held at once."""
+        size = jax.eval_shape(self.embed_at, jax.ShapeDtypeStruct((dim,), jnp.result_type(float))).size
+        return max(1, CHUNK // (size * dim))
 
     def require_points(self, value: Any, name: str) -> np.ndarray[Any, Any]:
         points = _boundary.as_points(value, name)
@@ -63,9 +168,35 @@ class Pullback(Metric):
         sizes = [int(np.prod(shape)) for shape in shapes]
         if len(set(sizes)) > 1:
             raise ValueError(f"mean and std should have outputs of the same size; {shapes[0]} and {shapes[1]} arrived.")
-        if sum(sizes) < d:
+        if sum(sizes) < d and self.ridge is None:
             raise ValueError(
                 f"{name} has {d} coordinates and the metric's map has only {sum(sizes)} outputs: the pullback metric "
-                f"would not be positive definite; pass points with fewer coordinates."
+                f"would not be positive definite; pass points with fewer coordinates, or a ridge."
             )
+        measured = self.ambient.dim if isinstance(self.ambient, Metric) else np.size(self.ambient)
+        if self.ambient is not None and measured not in (None, 1, sizes[0]):
+            raise ValueError(f"ambient measures {measured} coordinates; the metric's map has {sizes[0]} outputs.")
         return points
+
+
+def in_chunks(function: Callable[..., Any], room: int, *rows: Any) -> Any:
+    """The function of one row for all rows, so many at once."""
+    if len(rows[0]) <= room:
+        return jax.vmap(function)(*rows)
+    return jax.lax.map(lambda row: function(*row), rows, batch_size=room if room > 1 else None)
+
+
+def _require_ambient(ambient: Any) -> Any:
+    if ambient is None:
+        return None
+    if isinstance(ambient, Metric):
+        if not ambient.diagonal:
+            raise TypeError(
+                "ambient should be a metric with a diagonal tensor, such as LocalPCA, or positive weights; "
+                f"{type(ambient).__name__} arrived."
+            )
+        return ambient
+    weights = np.ravel(_boundary.as_floats(ambient, "ambient"))
+    if not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise ValueError("ambient should be positive, finite weights of the output's coordinates; others arrived.")
+    return weights

@@ -1,5 +1,6 @@
 """The variational autoencoder of Sec. 4.2: learn a latent space, and the metric that the decoder gives it."""
 
+import dataclasses
 import json
 import numbers
 import warnings
@@ -133,6 +134,7 @@ class VAE(TransformerMixin, BaseEstimator):
                 weight = jnp.asarray(share * self.kl_weight, jnp.float32)
                 networks, history = training.minimise(loss, networks, weight, data, keys[2], schedule, begin(what))
                 self.history_[what] = history
+                schedule = _after(history, schedule)
 
             std = None
             if self.variance is not None:
@@ -296,12 +298,12 @@ class VAE(TransformerMixin, BaseEstimator):
 
     def _warn_of_trouble(self) -> None:
         for what, history in self.history_.items():
-            if not np.isfinite(history.validation).any():
+            if history.epoch and not np.isfinite(history.validation).any():
                 raise ValueError(f"the training of the {what} failed: {history.reason}.")
             if history.reason == training.INTERRUPTED:
                 warnings.warn(
-                    f"the training of the {what} was interrupted after {history.epoch[-1]} epochs; the best networks "
-                    "so far are kept, and fit with warm_start=True goes on from them.",
+                    f"the training of the {what} was interrupted after {(history.epoch or [0])[-1]} epochs; the best "
+                    "networks so far are kept, and fit with warm_start=True goes on from them.",
                     _boundary.ConvergenceWarning,
                     stacklevel=3,
                 )
@@ -334,7 +336,7 @@ def _gaussian_loss(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
 
 def _bernoulli_loss(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
     z, divergence = _posterior(networks["encoder"], rows, key)
-    logits = jax.vmap(eqx.tree_at(lambda n: n.output, networks["mean"], "linear"))(z)
+    logits = jax.vmap(dataclasses.replace(networks["mean"], output="linear"))(z)
     surprise = jnp.sum(jax.nn.softplus(logits) - rows * logits, axis=1)
     spread = jnp.mean((rows - jax.nn.sigmoid(logits)) ** 2)
     follow = (networks["log_std"] - jax.lax.stop_gradient(0.5 * jnp.log(spread))) ** 2  # where the variance begins
@@ -365,6 +367,11 @@ def _negative_log_normal(rows: Any, mean: Any, log_std: Any) -> Any:
 @eqx.filter_jit
 def _over_rows(function: Any, rows: Any) -> Any:
     return jax.lax.map(function, rows, batch_size=ROWS)
+
+
+def _after(history: training.History, schedule: training.Schedule) -> training.Schedule:
+    """What is left to do: nothing, after Ctrl-C."""
+    return dataclasses.replace(schedule, epochs=0) if history.reason == training.INTERRUPTED else schedule
 
 
 def _learned(std: Any) -> Any:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from orthodrome import _boundary, batching, elements, krylov
+from orthodrome import _boundary, batching, chords, elements, krylov
 from orthodrome.curves import Curve, PiecewiseCurve, straight_line
 from orthodrome.metrics import Metric
 from orthodrome.solvers.base import Array, Solution, Solver
@@ -119,8 +119,20 @@ def descend(
 def smooth(metric: Metric, nodes: Array, breaks: Array) -> PiecewiseCurve:
     """The curves through the ends of the elements, with the velocities and accelerations of a geodesic there."""
     return PiecewiseCurve(
-        breaks, *batching.over_curves(elements.hermite, metric, nodes, np.diff(breaks), points=nodes.shape[1])
+        breaks, *batching.over_curves(_hermite, metric, nodes, np.diff(breaks), points=nodes.shape[1])
     )
+
+
+def _hermite(metric: Metric, nodes: Any, widths: Any) -> tuple[Any, Any, Any]:
+    gradient = chords.gradient if metric.embedded else elements.gradient
+    return elements.hermite(metric, nodes, widths, gradient(metric, nodes, widths))
+
+
+def _explore(metric: Metric, nodes: Any, widths: Any) -> elements.Sum | krylov.Space:
+    """The energy around a curve, in the way that suits the metric."""
+    if metric.embedded:
+        return chords.assemble(metric, nodes, widths)
+    return (krylov.explore if krylov.pays(metric, nodes.shape[-1]) else elements.assemble)(metric, nodes, widths)
 
 
 class _Common(NamedTuple):
@@ -150,8 +162,7 @@ class _State(NamedTuple):
 def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State:
     """One evaluation: the energy of the curve that is tried, with what the next Newton step needs."""
     trial = state.nodes + state.length * state.step
-    explore = krylov.explore if krylov.pays(metric, trial.shape[-1]) else elements.assemble
-    here = explore(metric, trial, widths)
+    here = _explore(metric, trial, widths)
     first, finite = state.iteration == 0, jnp.isfinite(here.energy)
     gain = here.energy - state.energy
     accept = finite & (first | (gain <= ARMIJO * state.length * jnp.minimum(state.slope, 0.0)))

@@ -1,0 +1,225 @@
+"""Pullback metrics: chords, ambient metrics, ridges, bounded memory, and what does not depend on coordinates."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import orthodrome as od
+from orthodrome import chords, elements
+from test_elements import assembled
+
+SURFACE = od.Pullback(lambda x: jnp.concatenate([x, jnp.sin(x) @ jnp.ones((3, 2)), (x @ x)[None]]))
+
+
+def bowl(x):
+    return jnp.array([x[0], x[1], 0.7 * (x @ x)])
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4])
+def test_chords_have_the_derivatives_they_say(degree, rng):
+    widths, nodes = jnp.array([0.1, 0.2, 0.4, 0.3]), rng.standard_normal((4 * degree + 1, 3))
+    with jax.enable_x64(True):
+        widths, nodes = jnp.asarray(widths, float), jnp.asarray(nodes)
+        total = chords.assemble(SURFACE, nodes, widths)
+        energy = lambda x: chords.assemble(SURFACE, x, widths).energy
+        gradient, hessian = (jax.jit(f(energy))(nodes) for f in (jax.grad, jax.hessian))
+        np.testing.assert_allclose(chords.gradient(SURFACE, nodes, widths), total.gradient, atol=1e-10)
+    H, g = assembled(np.asarray(total.hessian), np.asarray(total.gradient).reshape(4, -1), degree, 3)
+    B, _ = assembled(np.asarray(total.laplacian), np.asarray(total.gradient).reshape(4, -1), degree, 3)
+    np.testing.assert_allclose(g, np.ravel(gradient[1:-1]), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(H, np.reshape(hessian[1:-1, :, 1:-1], H.shape), rtol=1e-7, atol=1e-8)
+    assert np.linalg.eigvalsh(B)[0] > 0
+
+
+def test_a_polylines_energy_is_the_sum_of_its_squared_chords(rng):
+    nodes, h = rng.standard_normal((6, 2)), 1 / 5
+    with jax.enable_x64(True):
+        found = chords.assemble(od.Pullback(bowl), jnp.asarray(nodes), jnp.full(5, h)).energy
+        images = jax.vmap(bowl)(jnp.asarray(nodes))
+    assert np.isclose(found, np.sum(np.diff(images, axis=0) ** 2) / (2 * h), rtol=1e-13)
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3])
+def test_the_energy_by_chords_has_order_2s(degree):
+    """On a smooth curve, from one mesh to one twice as fine."""
+    metric = od.Pullback(bowl)
+    errors = []
+    with jax.enable_x64(True):
+        curve = lambda t: np.stack([np.sin(2 * t), t**2 - t], axis=-1)
+        exact = elements.assemble(
+            metric, jnp.asarray(curve(elements.node_times(np.linspace(0, 1, 129), 4))), jnp.full(128, 1 / 128)
+        ).energy
+        for K in (8, 16):
+            nodes = curve(elements.node_times(np.linspace(0, 1, K + 1), degree))
+            errors.append(float(abs(chords.assemble(metric, jnp.asarray(nodes), jnp.full(K, 1 / K)).energy - exact)))
+    assert errors[1] < errors[0] / 2 ** (2 * degree - 0.5)
+
+
+def test_the_second_variation_without_third_derivatives_is_the_same():
+    """Along a geodesic the two densities differ by what cancels: the same quadratic form, up to quadrature."""
+    metric = od.Pullback(bowl)
+    path = od.shortest_path(metric, [-1.0, 0.4], [1.1, 0.5], solver=od.Auto(rtol=1e-8))
+    panels = 400
+    t = (np.arange(panels) + 0.5) / panels
+    widths = np.full(panels, 1 / panels)
+    eta = np.stack(
+        [np.sin(np.pi * np.arange(panels + 1) / panels), np.sin(3 * np.arange(panels + 1) * np.pi / panels)], 1
+    )
+    forms = []
+    with jax.enable_x64(True):
+        for density in (metric.jet_along, metric.variation_along):
+            H = elements.second_variation(
+                density(jnp.asarray(path(t)), jnp.asarray(path.velocity(t))), jnp.asarray(widths)
+            )
+            local = np.concatenate([eta[:-1], eta[1:]], axis=1)
+            forms.append(np.einsum("ki,kij,kj->", local, H, local))
+    assert np.isclose(*forms, rtol=1e-4) and forms[0] > 0
+
+
+# --- ambient metrics and ridges ---
+
+
+def test_constant_weights_are_a_stretched_output(rng):
+    weights = np.array([4.0, 1.0, 9.0])
+    stretched = od.Pullback(lambda x: jnp.sqrt(weights) * bowl(x))
+    weighted = od.Pullback(bowl, ambient=weights)
+    a, b = rng.standard_normal((2, 4, 2))
+    np.testing.assert_allclose(weighted.tensor(a), stretched.tensor(a), rtol=1e-12)
+    np.testing.assert_allclose(od.distance(weighted, a, b), od.distance(stretched, a, b), rtol=1e-10)
+
+
+def test_an_ambient_metric_gives_the_geodesics_of_the_tensor_it_makes(rng):
+    """Against the same metric written as a tensor: J' A J, by an independent formula for its acceleration."""
+    data = rng.standard_normal((60, 3))
+    ambient = od.LocalPCA(data, 0.8, 0.1)
+    spread = lambda x: 0.3 + 0.1 * jnp.sin(bowl(x))
+    for std in (None, spread):
+        metric = od.Pullback(bowl, std, ambient=ambient, ridge=0.01)
+
+        def tensor(x, std=std):
+            A = ambient.tensor_at(bowl(x))
+            parts = [jax.jacfwd(g)(x) for g in (bowl, std) if g]
+            return sum(J.T @ A @ J for J in parts) + 0.01 * jnp.eye(2)
+
+        plain = od.MetricTensor(tensor, 2)
+        x, v = rng.standard_normal((2, 5, 2))
+        np.testing.assert_allclose(metric.tensor(x), plain.tensor(x), rtol=1e-10)
+        np.testing.assert_allclose(metric.inner(x, v, x), plain.inner(x, v, x), rtol=1e-10)
+        np.testing.assert_allclose(metric.acceleration(x, v), plain.acceleration(x, v), rtol=1e-8, atol=1e-10)
+    path = od.shortest_path(metric, [-0.5, 0.2], [0.6, 0.4], solver=od.Energy())
+    assert path.certified and path.residual < 1e-4
+
+
+def test_a_ridge_makes_a_flat_direction_cost_something():
+    flat = lambda x: jnp.array([x[0], 0.0, 0.0])
+    with pytest.raises(ValueError, match="positive definite"):
+        od.distance(od.Pullback(flat), [0.0, 0.0], [1.0, 1.0])
+    metric = od.Pullback(flat, ridge=0.25)
+    np.testing.assert_allclose(metric.tensor([0.0, 0.0]), [[1.25, 0.0], [0.0, 0.25]])
+    assert np.isclose(od.distance(metric, [0.0, 0.0], [1.0, 1.0]), np.sqrt(1.5))
+    np.testing.assert_array_equal(od.Pullback(bowl, ridge=0.0).tensor([0.3, 0.4]), od.Pullback(bowl).tensor([0.3, 0.4]))
+
+
+@pytest.mark.parametrize(
+    ("match", "call"),
+    [
+        ("positive", lambda: od.Pullback(bowl, ambient=[1.0, 0.0, 1.0])),
+        ("diagonal tensor", lambda: od.Pullback(bowl, ambient=SURFACE)),
+        ("ambient measures 2", lambda: od.Pullback(bowl, ambient=[1.0, 2.0]).tensor([0.0, 0.0])),
+        ("ridge", lambda: od.Pullback(bowl, ridge=-1.0)),
+        ("only 2 outputs", lambda: od.Pullback(lambda x: x[:2]).tensor([0.0, 0.0, 0.0])),
+    ],
+)
+def test_bad_settings_are_refused(match, call):
+    with pytest.raises((ValueError, TypeError), match=match):
+        call()
+
+
+# --- size ---
+
+D, WIDTH, LATENT = 100_000, 16, 50
+
+
+class Large:
+    """A decoder of fifty latent and a hundred thousand output dimensions."""
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.inner, self.outer = rng.standard_normal((WIDTH, LATENT)) / 7, rng.standard_normal((D, WIDTH)) / 300
+
+    def __call__(self, x):
+        return jnp.tanh(jnp.asarray(self.outer) @ jnp.tanh(jnp.asarray(self.inner) @ x))
+
+
+def compiled(function, *shapes):
+    with jax.enable_x64(True):
+        return jax.jit(function).lower(*(jax.ShapeDtypeStruct(shape, jnp.float64) for shape in shapes)).compile()
+
+
+def test_fifty_latent_and_a_hundred_thousand_output_dimensions_need_no_tensor_of_third_order():
+    metric = od.Pullback(Large())
+    jacobian, too_much = 8 * D * LATENT, 8 * D * LATENT**2
+    programs = {
+        "tensor": (metric.tensor_at, (LATENT,)),
+        "acceleration": (metric.acceleration_at, (LATENT,), (LATENT,)),
+        "many accelerations": (lambda x, v: metric.motion_along(x, v)[0], (128, LATENT), (128, LATENT)),
+        "energy": (lambda n, w: chords.assemble(metric, n, w), (33, LATENT), (16,)),
+        "second variation": (metric.variation_along, (16, LATENT), (16, LATENT)),
+    }
+    for name, (function, *shapes) in programs.items():
+        used = compiled(function, *shapes).memory_analysis().temp_size_in_bytes
+        assert used < min(20 * jacobian, too_much / 2), f"{name}: {used / jacobian:.1f} Jacobians"
+
+
+def test_an_acceleration_costs_d_passes_the_values_own_and_one_of_second_order():
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal(shape) / 10 for shape in ((200, 10), (200, 200), (784, 200))]
+
+    def decoder(x):
+        for W in weights:
+            x = jnp.tanh(W @ x)
+        return x
+
+    flops = lambda f, *shapes: compiled(f, *shapes).cost_analysis()["flops"]
+    forward = flops(decoder, (10,))
+    solving = 2 * 784 * 10 * 10  # the product JᵀJ is no pass
+    cost = (flops(od.Pullback(decoder).acceleration_at, (10,), (10,)) - solving) / forward
+    assert cost < 1.05 * (10 + 1 + 2)  # a second-order pass is two of first order
+
+
+# --- what does not depend on coordinates ---
+
+
+def test_distances_do_not_depend_on_the_coordinates_of_the_latent_space(rng):
+    weights = [rng.standard_normal(shape) * s for shape, s in (((16, 3), 0.5), ((16, 16), 0.3), ((6, 16), 0.4))]
+
+    def decoder(z):
+        for W in weights:
+            z = jnp.tanh(W @ z)
+        return z
+
+    turn, wave = rng.standard_normal((2, 3, 3))
+    change = lambda u: (
+        u + 0.2 * jnp.tanh(turn @ u) / np.linalg.norm(turn, 2) + 0.3 * jnp.sin(wave @ u) / np.linalg.norm(wave, 2)
+    )
+    u, w = rng.standard_normal((2, 6, 3))
+    with jax.enable_x64(True):
+        a, b = (np.asarray(jax.vmap(change)(jnp.asarray(p))) for p in (u, w))
+    solver = od.Auto(rtol=1e-8)
+    one = od.distance(od.Pullback(decoder), a, b, solver=solver)
+    other = od.distance(od.Pullback(lambda x: decoder(change(x))), u, w, solver=solver)
+    np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_a_relu_decoder_has_paths_by_chords_and_no_certificate_it_does_not_deserve(rng):
+    """The metric leaps at the kinks, and the geodesic equation says nothing there; the chords still go down."""
+    W, V = rng.standard_normal((24, 2)), rng.standard_normal((5, 24)) / 5
+    metric = od.Pullback(lambda x: V @ jax.nn.relu(W @ x + 0.3), ridge=1e-3)
+    a, b = np.array([-1.0, -0.7]), np.array([1.0, 0.8])
+    path = od.shortest_path(metric, a, b, solver=od.Energy(elements=64, degree=1))
+    t = np.linspace(0, 1, 2001)
+    images = np.maximum((path(t) @ W.T) + 0.3, 0) @ V.T
+    straight = np.maximum(((a + t[:, None] * (b - a)) @ W.T) + 0.3, 0) @ V.T
+    length = lambda y: np.linalg.norm(np.diff(y, axis=0), axis=1).sum()
+    assert length(images) < length(straight) and not path.certified
