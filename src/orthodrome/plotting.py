@@ -2,6 +2,7 @@
 
 ax = plotting.scene(metric)        # the data over the metric's log volume element
 plotting.paths(path, ax=ax)        # curves, with their posterior spread
+plotting.strip(images)             # what is decoded along them
 """
 
 from typing import Any
@@ -88,6 +89,28 @@ def paths(path: Path, ax: Any = None, spread: bool = True, samples: int = 200, *
         ends = curve[[0, -1]]
         artists.append(ax.scatter(*ends.T, s=26, color=chosen["color"], edgecolors="white", linewidths=0.8, zorder=4))
     return artists
+
+
+def strip(images: Any, shape: tuple[int, int] | None = None, labels: Any = None, ax: Any = None) -> Any:
+    """Draw rows of images (rows, columns, pixels) side by side, such as those decoded along paths; returns the axes.
+
+    `shape` is an image's height and width; a square if left out. `labels` name the rows. Black is the largest value.
+    """
+    ax = _axes(ax)
+    images = _boundary.as_floats(images, "images")
+    if images.ndim != 3:
+        raise ValueError(f"images should have shape (rows, columns, pixels); {images.shape} arrived.")
+    rows, columns, pixels = images.shape
+    height, width = shape or (int(np.sqrt(pixels)),) * 2
+    if height * width != pixels:
+        raise ValueError(f"images have {pixels} pixels, which is not {height} × {width}: pass their shape.")
+    sheet = images.reshape(rows, columns, height, width).swapaxes(1, 2).reshape(rows * height, columns * width)
+    ax.imshow(sheet, cmap="gray_r", interpolation="nearest")
+    ax.set(xticks=[], yticks=(np.arange(rows) + 0.5) * height - 0.5)
+    ax.set_yticklabels([""] * rows if labels is None else labels)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    return ax
 
 
 def _half_widths(path: Path, t: Any, normals: Any) -> Any:

@@ -128,6 +128,10 @@ class Metric(eqx.Module):
         """The metric with its `scale` so many times as large, to see past small features; None if there is none."""
         return None
 
+    def rougher(self) -> "Metric":
+        """The metric to fewer digits, if that is cheaper: good enough to look for the way."""
+        return self
+
     def prior_covariance(self, dim: int) -> np.ndarray[Any, Any]:
         """S, the (d, d) covariance that sets the scale of the Gaussian process; the identity where there is no data."""
         return np.eye(dim)

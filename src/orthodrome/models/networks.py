@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -43,6 +43,7 @@ class MLP(eqx.Module):
         """The network's output for one point."""
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             last = i == len(self.weights) - 1
+            weight, bias = (jnp.asarray(leaf, x.dtype) for leaf in (weight, bias))
             x = ACTIVATIONS[self.output if last else self.activation](weight @ x + bias)
         return x
 
@@ -69,7 +70,7 @@ class Mean(eqx.Module):
 
     def __call__(self, z: Float[Array, " d"]) -> Float[Array, " D"]:
         """The decoder's mean at one latent point."""
-        return self.center + self.scale * self.network(z)
+        return jnp.asarray(self.center, z.dtype) + jnp.asarray(self.scale, z.dtype) * self.network(z)
 
 
 class NetworkStd(eqx.Module):
@@ -78,11 +79,18 @@ class NetworkStd(eqx.Module):
     network: MLP
     scale: Any
 
-    learned: ClassVar[str] = "network"
+    @property
+    def learned(self) -> MLP:
+        """What training changes."""
+        return self.network
+
+    def with_learned(self, learned: MLP) -> "NetworkStd":
+        """The same with something else learned."""
+        return NetworkStd(learned, self.scale)
 
     def __call__(self, z: Float[Array, " d"]) -> Float[Array, " D"]:
         """The decoder's standard deviation at one latent point."""
-        return self.scale * jnp.exp(self.network(z))
+        return jnp.asarray(self.scale, z.dtype) * jnp.exp(self.network(z))
 
 
 class RBFStd(eqx.Module):
@@ -96,15 +104,25 @@ class RBFStd(eqx.Module):
     """(K, d)"""
     decays: Any
     """λ: (K,)"""
-    log_weights: Any
-    """log W: (D, K)"""
+    weights: Any
+    """W: (D, K)"""
     floor: Any
     """ζ"""
     scale: Any
 
-    learned: ClassVar[str] = "log_weights"
+    @property
+    def learned(self) -> Any:
+        """What training changes: the logarithms of the weights, which keeps these positive."""
+        return jnp.log(self.weights)
+
+    def with_learned(self, learned: Any) -> "RBFStd":
+        """The same with something else learned."""
+        return RBFStd(self.centers, self.decays, jnp.exp(learned), self.floor, self.scale)
 
     def __call__(self, z: Float[Array, " d"]) -> Float[Array, " D"]:
         """The decoder's standard deviation at one latent point."""
-        bumps = jnp.exp(-self.decays * jnp.sum((z - self.centers) ** 2, axis=1))
-        return self.scale / jnp.sqrt(jnp.exp(self.log_weights) @ bumps + self.floor)
+        centers, decays, weights, floor, scale = (
+            jnp.asarray(leaf, z.dtype) for leaf in (self.centers, self.decays, self.weights, self.floor, self.scale)
+        )
+        bumps = jnp.exp(-decays * jnp.sum((z - centers) ** 2, axis=1))
+        return scale / jnp.sqrt(weights @ bumps + floor)

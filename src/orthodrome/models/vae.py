@@ -139,14 +139,12 @@ class VAE(TransformerMixin, BaseEstimator):
             std = None
             if self.variance is not None:
                 std = self._first_std(keys[3], networks, data[0], seed)
-                which = eqx.tree_at(_learned, jax.tree.map(lambda _: False, std), replace_fn=_all_true)
-                learned, rest = eqx.partition(std, which)
-                held = networks, rest
+                held = networks, std
                 learned, history = training.minimise(
-                    _variance_loss, learned, held, data, keys[4], schedule, begin("variance")
+                    _variance_loss, std.learned, held, data, keys[4], schedule, begin("variance")
                 )
                 self.history_["variance"] = history
-                std = eqx.tree_at(lambda s: s.scale, eqx.combine(learned, rest), scale)
+                std = dataclasses.replace(std.with_learned(learned), scale=scale)
         encoder, mean = Encoder(networks["encoder"], center, scale), Mean(networks["mean"], center, scale)
         self.encoder_, self.mean_, self.std_ = jax.tree.map(_in_double, (encoder, mean, std))
         self.n_iter_ = sum(history.epoch[-1] for history in self.history_.values() if history.epoch)
@@ -178,8 +176,8 @@ class VAE(TransformerMixin, BaseEstimator):
         codes = np.asarray(jax.vmap(networks["encoder"])(rows))[:, : self.latent_dim]
         centers, decays = bumps(codes, self.centers, seed)
         overlap = np.exp(-decays * np.sum((codes[:, None] - centers) ** 2, axis=-1)).sum(axis=1).mean()
-        log_weights = jnp.full((features, len(centers)), -2 * log_std - np.log(overlap))
-        return RBFStd(jnp.asarray(centers), jnp.asarray(decays), log_weights, one / self.far_std**2, one)
+        weights = jnp.full((features, len(centers)), jnp.exp(-2 * log_std) / overlap)
+        return RBFStd(jnp.asarray(centers), jnp.asarray(decays), weights, one / self.far_std**2, one)
 
     # --- using ---
 
@@ -344,9 +342,9 @@ def _bernoulli_loss(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
 
 
 def _variance_loss(learned: Any, held: Any, rows: Any, key: Any) -> Any:
-    networks, rest = held
+    networks, std = held
     z, _ = _posterior(networks["encoder"], rows, key)
-    log_std = jnp.log(jax.vmap(eqx.combine(learned, rest))(z))
+    log_std = jnp.log(jax.vmap(std.with_learned(learned))(z))
     return jnp.mean(_negative_log_normal(rows, jax.vmap(networks["mean"])(z), jnp.maximum(log_std, LEAST_LOG_STD)))
 
 
@@ -372,14 +370,6 @@ def _over_rows(function: Any, rows: Any) -> Any:
 def _after(history: training.History, schedule: training.Schedule) -> training.Schedule:
     """What is left to do: nothing, after Ctrl-C."""
     return dataclasses.replace(schedule, epochs=0) if history.reason == training.INTERRUPTED else schedule
-
-
-def _learned(std: Any) -> Any:
-    return getattr(std, std.learned)
-
-
-def _all_true(tree: Any) -> Any:
-    return jax.tree.map(lambda _: True, tree)
 
 
 def _in_double(leaf: Any) -> Array:

@@ -16,6 +16,9 @@ from orthodrome.status import Flaw, Status
 ELEMENTS, REFINEMENT = 32, 2
 """Elements of the first mesh, and how many times more the next one has if the judge is not content."""
 
+FEW_ELEMENTS, LARGE_REFINEMENT = 8, 4
+"""The same where each point is dear: on the pullback of a map, which may be a large network."""
+
 DEGREE = 3
 """Of its elements: their ends then have order 6, as has the curve through them."""
 
@@ -61,7 +64,8 @@ def polish(
     """
     P = problem.max() + 1
     shortest, evaluations, done = np.full(P, np.inf), np.zeros(P, int), list[Found]()
-    breaks = _spread(rough, ELEMENTS)
+    first, factor = (FEW_ELEMENTS, LARGE_REFINEMENT) if metric.embedded else (ELEMENTS, REFINEMENT)
+    breaks = _spread(rough, first)
     while True:
         nodes = rough.evaluate(elements.node_times(breaks, DEGREE))
         nodes[:, 0], nodes[:, -1] = a, b
@@ -85,7 +89,7 @@ def polish(
         again &= keep_all | ~(seen.verdict.length > (1 + BEATEN) * shortest[seen.problem])
         if done:  # on two meshes out of iterations: a third will not help
             again &= descent.status[judged] != Status.MAX_ITERATIONS
-        count = (breaks.shape[1] - 1) * REFINEMENT
+        count = (breaks.shape[1] - 1) * factor
         if not again.any() or count > max_elements:
             return reduce(Found.and_more, [*done, seen]), evaluations
         done.append(seen.take(~again))

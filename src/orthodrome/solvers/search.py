@@ -113,11 +113,23 @@ class Search:
         which = np.repeat(which[:, None], S, axis=1) if which.ndim == 1 else which
         problem = np.nonzero(which)[0]
         chosen[:, 0], chosen[:, -1] = self.a[problem], self.b[problem]
-        found = _descend_from(self.metric, chosen)
+        found = self._descent(chosen)
         nodes, length = np.full((len(self.a), S, *begin.shape[2:]), np.nan), np.full((len(self.a), S), np.inf)
         nodes[which], length[which] = found.nodes, found.length
         self.nodes, self.length = np.concatenate([self.nodes, nodes], 1), np.concatenate([self.length, length], 1)
         np.add.at(self.evaluations, problem, found.iterations)
+        return found
+
+    def _descent(self, begin: Array) -> Descent:
+        """Descend from coarse curves (C, N, d); what has no energy to a few digits may have one to more."""
+        rougher = self.metric.rougher()
+        found = _descend_from(rougher, begin)
+        lost = ~np.isfinite(found.energy)
+        if rougher is self.metric or not lost.any():
+            return found
+        again = _descend_from(self.metric, begin[lost])
+        for old, new in zip(found, again, strict=True):
+            old[lost] = new
         return found
 
     def _more_starts(self, a: Array, b: Array) -> Array:
