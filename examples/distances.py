@@ -18,7 +18,7 @@ def alike(D, labels, neighbours=5):
     return np.mean((nearest == labels[:, None]).mean(axis=1) > 0.5)
 
 
-def main(out, images, labels, vae, each=12, seed=0):
+def main(out, images, labels, vae, each=12, seed=0, solver=None):
     """Writes the picture; returns it and both matrices of distances."""
     rng = np.random.default_rng(seed)
     some = np.concatenate(
@@ -26,7 +26,7 @@ def main(out, images, labels, vae, each=12, seed=0):
     )
     codes, labels = vae.encode(images[some]), labels[some]
 
-    shortest, info = od.distance_matrix(vae.metric(), codes, return_info=True)
+    shortest, info = od.distance_matrix(vae.metric(), codes, solver=solver, return_info=True)
     straight = cdist(codes, codes)
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 4.3), layout="constrained")

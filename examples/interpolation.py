@@ -26,12 +26,12 @@ def telling_pairs(vae, codes, count, rng):
     return i[worst[:count]], j[worst[:count]]
 
 
-def main(out, images, vae, pairs=3, seed=0):
+def main(out, images, vae, pairs=3, seed=0, solver=None):
     """Writes the picture and returns it with the paths."""
     codes = vae.encode(images)
     i, j = telling_pairs(vae, codes, pairs, np.random.default_rng(seed))
 
-    path = od.shortest_path(vae.metric(), codes[i], codes[j])
+    path = od.shortest_path(vae.metric(), codes[i], codes[j], solver)
     t = np.linspace(0, 1, STEPS)
     ways = {"path": path(t), "line": codes[i, None] + t[:, None] * (codes[j] - codes[i])[:, None]}
 
@@ -43,9 +43,9 @@ def main(out, images, vae, pairs=3, seed=0):
     od.plotting.paths(path, ax=left)
     for k in range(pairs):
         left.plot(*ways["line"][k].T, ":", color=od.plotting.COLORS[k % 5], lw=1.5)
-    left.set(title="latent space: paths, and straight lines (dotted)", xticks=[], yticks=[])
-    od.plotting.strip(strips, labels=["shortest path", "straight line"] * pairs, ax=right)
-    right.set_title("decoded along them")
+    left.set(title="latent space", xticks=[], yticks=[])
+    od.plotting.strip(strips, labels=["shortest path", "straight line"] * pairs, ax=right, vmin=0, vmax=1)
+    right.set_title("decoded along shortest paths, and along straight lines (dotted)")
     figure.savefig(out / "interpolation.png", dpi=130)
     return figure, path
 

