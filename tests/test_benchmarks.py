@@ -58,3 +58,15 @@ def test_decoders_are_metrics_of_784_outputs(speed, name, d):
     metric, a, _ = speed.workload(name)
     assert a.shape[1] == d and np.all(np.linalg.eigvalsh(metric.tensor(a[:2])) > 0)
     assert metric.embed_at(jnp.asarray(a[0])).shape == (784,)
+
+
+def test_a_convolutional_decoder_agrees_with_torch_and_energies_are_measured_by_chords(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import decoders
+
+    decoder, codes = decoders.trained(epochs=0)
+    assert decoders.disagreement(decoder, codes[:2], np.random.default_rng(0)).max() < 1e-10
+    t = np.linspace(0, 1, decoders.CHORDS + 1)[:, None]
+    straight = codes[:1, None] + t * (codes[1:2] - codes[:1])[:, None]
+    there_and_back = codes[:1, None] + (1 - abs(1 - 2 * t)) * (codes[1:2] - codes[:1])[:, None]
+    assert decoders.energies(decoder, there_and_back)[0] > 3 * decoders.energies(decoder, straight)[0] > 0

@@ -180,11 +180,8 @@ def test_an_unknown_operation_is_named_and_callback_takes_it():
     with pytest.raises(NotImplementedError, match=r"aten\.lgamma\.default, aten\.special_i0\.default.*callback=True"):
         od.from_torch(Odd(), np.zeros((1, 2)))
     f = od.from_torch(Odd(), np.zeros((1, 2)), callback=True)
-    path = od.shortest_path(od.Pullback(f), [0.3, 0.4], [1.0, 1.2])
+    path = od.shortest_path(od.Pullback(f), [0.3, 0.4], [1.0, 1.2], solver=od.Energy(elements=8))
     assert path.certified
-    x = np.linspace(0.3, 1.0, 3)
-    straight = od.Pullback(od.from_torch(nn.Linear(2, 3), np.zeros(2), callback=True))
-    assert np.isclose(od.distance(straight, [0, 0], x[:2]), np.sqrt(straight.inner([0, 0], x[:2], x[:2])))
 
 
 def test_a_module_that_hides_a_change_in_place_is_refused_rather_than_wrong():
@@ -307,3 +304,77 @@ def test_equal_graphs_do_not_recompile():
     one, other = (od.from_torch(make(seed), np.zeros((1, 2))) for seed in (0, 1))
     assert one.graph == other.graph and hash(one.graph) == hash(other.graph)
     assert jax.tree.structure(one) == jax.tree.structure(other)
+
+
+class Function(nn.Module):
+    """A function as a module, with something to keep beside it."""
+
+    def __init__(self, function, kept=None):
+        super().__init__()
+        self.function = function
+        self.register_buffer("kept", kept)
+
+    def forward(self, x):
+        return self.function(x) if self.kept is None else self.function(x, self.kept)
+
+
+CASES = {
+    "division that rounds": lambda x: torch.div(x, 0.3, rounding_mode="floor") + torch.div(x, 0.3, rounding_mode="trunc") * x,
+    "sums over everything": lambda x: x * x.sum(dim=()) + x.var(unbiased=False) + torch.mean(x, dim=()),
+    "masks made on the way": lambda x: torch.where(torch.ones(6, dtype=torch.bool), x, 0.0) + torch.full_like(x > 0, 0.5, dtype=torch.float64),
+    "kinds of numbers": lambda x: x.to(torch.float64) * 2 + (x > 0).double() + (3 * x).long().double() * x,
+    "infinite bounds": lambda x: torch.clamp(x, 0.1, math.inf) + torch.linalg.vector_norm(x, math.inf) * x,
+    "positions": lambda x: x * torch.arange(1, 7, dtype=torch.float64) ** -1.5,
+    "nothing is seen": lambda x: nn.functional.scaled_dot_product_attention(*[x.reshape(1, 3, 2)] * 3, torch.tril(torch.ones(3, 3), -1).bool()),
+    "nearest": lambda x: nn.functional.interpolate(x.repeat(1, 3)[:, None, :14], size=18),
+    "normalised": lambda x: nn.functional.normalize(x, dim=1),
+    "attention with shared keys": lambda x: nn.functional.scaled_dot_product_attention(x.reshape(1, 2, 3, 1), x[:, :3].reshape(1, 1, 3, 1), x[:, 3:].reshape(1, 1, 3, 1), enable_gqa=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_arguments_that_are_easily_overlooked_are_not(name):
+    module = Function(CASES[name])
+    x = np.random.default_rng(3).standard_normal(6)
+    f = od.from_torch(module, np.zeros((1, 6)))
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(f(jnp.asarray(x)), module(torch.tensor(x)[None])[0], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "make", [nn.ELU, nn.ReLU6, nn.ReLU, lambda: nn.Hardtanh(0, 1), lambda: Function(lambda x: x.clamp(0, 1))]
+)
+def test_at_a_kink_derivatives_are_those_of_torch(make):
+    module = nn.Sequential(nn.Linear(2, 4, bias=False), make())
+    graph, torchs = (od.from_torch(module, np.ones((1, 2)), callback=callback) for callback in (False, True))
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(jax.jacfwd(graph)(jnp.zeros(2)), jax.jacfwd(torchs)(jnp.zeros(2)))
+
+
+def test_a_change_in_place_under_another_name_is_refused_also_at_zero_and_from_files(tmp_path):
+    def hidden(x):
+        y = torch.tanh(x)
+        y[:, :1].mul_(3.0)
+        return y
+
+    with pytest.raises(NotImplementedError, match="callback=True"):
+        od.from_torch(Function(hidden), np.zeros((1, 2)))
+    torch.export.save(torch.export.export(Function(hidden), (torch.zeros(1, 2),)), tmp_path / "hidden.pt2")
+    with pytest.raises(NotImplementedError, match="callback=True"):
+        od.from_torch(tmp_path / "hidden.pt2")
+    fine = nn.Sequential(nn.Linear(2, 4), nn.Unflatten(1, (2, 2)), nn.ReLU(inplace=True), nn.Flatten())
+    assert od.from_torch(fine, np.zeros((1, 2))).dim == 2
+
+
+def test_training_mode_in_a_file_is_refused(tmp_path):
+    module = nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5)).train()
+    torch.export.save(torch.export.export(module, (torch.zeros(1, 2),)), tmp_path / "chance.pt2")
+    with pytest.raises(NotImplementedError, match="eval"):
+        od.from_torch(tmp_path / "chance.pt2")
+
+
+def test_whole_numbers_are_points_too():
+    module = nn.Linear(2, 3)
+    for callback in (False, True):
+        f = od.from_torch(module, np.zeros(2), callback=callback)
+        np.testing.assert_allclose(f(jnp.array([1, 2])), module(torch.tensor([1.0, 2.0])).detach(), atol=1e-6)

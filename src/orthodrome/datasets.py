@@ -115,9 +115,10 @@ def mnist(digits: Sequence[int] | None = None, folder: str | Path | None = None)
         images, labels = (_idx(Path(folder), f"train-{name}-ubyte") for name in ("images-idx3", "labels-idx1"))
         if len(images) != len(labels):
             raise ValueError(f"{folder} has {len(images)} images and {len(labels)} labels.")
-    chosen = np.isin(labels, sorted(set(labels)) if digits is None else list(digits))
-    if not chosen.any():
+    wanted = np.arange(10) if digits is None else np.atleast_1d(digits)
+    if not np.isin(wanted, np.arange(10)).all():
         raise ValueError(f"digits should be some of 0 to 9; {digits} arrived.")
+    chosen = np.isin(labels, wanted)
     return images[chosen].reshape(chosen.sum(), -1) / 255.0, np.asarray(labels[chosen], dtype=int)
 
 

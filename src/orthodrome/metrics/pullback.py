@@ -179,8 +179,9 @@ class Pullback(Metric):
                 f"{name} has {d} coordinates and the metric's map has only {sum(sizes)} outputs: the pullback metric "
                 f"would not be positive definite; pass points with fewer coordinates, or a ridge."
             )
+        allowed = (None, sizes[0]) if isinstance(self.ambient, Metric) else (1, sizes[0])
         measured = self.ambient.dim if isinstance(self.ambient, Metric) else np.size(self.ambient)
-        if self.ambient is not None and measured not in (None, 1, sizes[0]):
+        if self.ambient is not None and measured not in allowed:
             raise ValueError(f"ambient measures {measured} coordinates; the metric's map has {sizes[0]} outputs.")
         return points
 

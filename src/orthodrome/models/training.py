@@ -18,7 +18,7 @@ Report = Callable[[int, int, float], Any]
 PROBES = 4
 """Samples of the noise for each point in the loss on the data kept aside: one alone would be too rough a judge."""
 
-INTERRUPTED = "interrupted"
+INTERRUPTED, DIVERGED = "interrupted", "the loss is no longer finite: lower learning_rate"
 
 LOOKS = 10
 """Epochs between two looks at the data kept aside."""
@@ -63,17 +63,18 @@ def minimise(
     try:
         for epoch in range(0, schedule.epochs, LOOKS):
             key, now = jax.random.split(key)
+            some = min(LOOKS, schedule.epochs - epoch)
             params, state, train_loss = _some_epochs(
-                loss, size, params, held, state, train, now, schedule.learning_rate
+                loss, size, some, params, held, state, train, now, schedule.learning_rate
             )
             aside_loss = float(_validate(loss, params, held, aside, probe_key))
-            done = epoch + LOOKS
+            done = epoch + some
             history.epoch.append(done)
             history.train.append(float(train_loss))
             history.validation.append(aside_loss)
             report(done, schedule.epochs, aside_loss)
             if not np.isfinite(aside_loss):
-                history.reason = "the loss is no longer finite: lower learning_rate"
+                history.reason = DIVERGED
                 break
             if aside_loss < best_loss:
                 best, best_loss, best_epoch = params, aside_loss, done
@@ -85,9 +86,9 @@ def minimise(
     return best, history
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jax.jit, static_argnums=(0, 1, 2))
 def _some_epochs(
-    loss: Loss, size: int, params: Any, held: Any, state: Any, data: Any, key: Any, rate: Any
+    loss: Loss, size: int, epochs: int, params: Any, held: Any, state: Any, data: Any, key: Any, rate: Any
 ) -> tuple[Any, Any, Any]:
     """A few epochs of batches of one size; the rows that are left over are others in each epoch."""
     steps = len(data) // size
@@ -104,7 +105,7 @@ def _some_epochs(
         rows = jax.random.permutation(order, len(data))[: steps * size].reshape(steps, size)
         return jax.lax.scan(step, carry, (rows, jax.random.split(noise, steps)))
 
-    (params, state), values = jax.lax.scan(epoch, (params, state), jax.random.split(key, LOOKS))
+    (params, state), values = jax.lax.scan(epoch, (params, state), jax.random.split(key, epochs))
     return params, state, jnp.mean(values[-1])
 
 

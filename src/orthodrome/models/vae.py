@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -23,13 +24,13 @@ from orthodrome.models.networks import ACTIVATIONS, MLP, Encoder, Mean, NetworkS
 
 Array = np.ndarray[Any, Any]
 
-FORMAT = 1
-"""The version of the file's layout."""
+MODEL, FORMAT = "orthodrome.VAE", 1
+"""What a file says it holds, and the version of its layout."""
 
 REACH = 2.0
 """The bumps of the precision decay over so many times their cluster's mean spread: neighbouring ones should overlap."""
 
-WARM_UP = {0.1: "warm-up", 1.0: "mean"}
+WARM_UP = (("warm-up", 0.1), ("mean", 1.0))
 """Shares of the divergence in the loss, one training after the other. With all of it from the start, networks that have
 learned nothing yet give up the latent space and never come back."""
 
@@ -85,12 +86,13 @@ class VAE(TransformerMixin, BaseEstimator):
         likelihood: gaussian, or bernoulli for data in [0, 1].
         variance: of the decoder: rbf, network, or None for a deterministic one.
         centers: bumps of the RBF network, at most.
-        far_std: the standard deviation far from all data, in units of half the data's range. Large enough, and shortest
-            paths stay among the data: it is what going out and coming back costs.
+        far_std: the standard deviation far from all data, in the networks' units: half the data's range (tanh), their
+            standard deviation (linear), one (Bernoulli). If it is large, shortest paths stay among the data.
         kl_weight: of the divergence between posterior and prior in the loss; 1 is the evidence lower bound.
-        epochs, batch_size, learning_rate: of Adam, for each of the two trainings.
+        epochs, batch_size, learning_rate: of Adam, for each of the three trainings (`history_`): a warm-up with a tenth
+            of the divergence, the mean, the variance.
         patience: epochs without progress on the data kept aside, a share `validation_fraction`, after which it ends.
-        warm_start: go on from where the last `fit` ended.
+        warm_start: begin with the encoder and the mean of the last `fit`.
         verbose: show progress on standard error.
         random_state: a number for repeatable results.
         """
@@ -131,9 +133,11 @@ class VAE(TransformerMixin, BaseEstimator):
             networks = self._first_networks(keys[1], X.shape[1], output)
             loss = _gaussian_loss if self.likelihood == "gaussian" else _bernoulli_loss
             self.history_ = {}
-            for share, what in WARM_UP.items():
+            for what, share in WARM_UP:
                 weight = jnp.asarray(share * self.kl_weight, jnp.float32)
+                keys = jax.random.split(keys[-1], 5)
                 networks, history = training.minimise(loss, networks, weight, data, keys[2], schedule, begin(what))
+                _require_success(what, history)
                 self.history_[what] = history
                 schedule = _after(history, schedule)
 
@@ -144,10 +148,12 @@ class VAE(TransformerMixin, BaseEstimator):
                 learned, history = training.minimise(
                     _variance_loss, std.learned, held, data, keys[4], schedule, begin("variance")
                 )
+                _require_success("variance", history)
                 self.history_["variance"] = history
                 std = dataclasses.replace(std.with_learned(learned), scale=scale)
         encoder, mean = Encoder(networks["encoder"], center, scale), Mean(networks["mean"], center, scale)
         self.encoder_, self.mean_, self.std_ = jax.tree.map(_in_double, (encoder, mean, std))
+        self.settings_ = self.get_params()
         self.n_iter_ = sum(history.epoch[-1] for history in self.history_.values() if history.epoch)
         self._warn_of_trouble()
         return self
@@ -163,7 +169,7 @@ class VAE(TransformerMixin, BaseEstimator):
         if self.warm_start and hasattr(self, "mean_"):
             last = {"encoder": self.encoder_.network, "mean": self.mean_.network}
             if jax.tree.map(np.shape, last) != jax.tree.map(np.shape, networks):
-                raise ValueError("warm_start goes on from the last fit, and its networks had other sizes.")
+                raise ValueError("warm_start begins with the last fit's networks, and those were of another kind.")
             networks = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), last)
         return networks | {"log_std": jnp.full((), FIRST_LOG_STD)}
 
@@ -176,11 +182,16 @@ class VAE(TransformerMixin, BaseEstimator):
             return NetworkStd(eqx.tree_at(lambda n: n.biases[-1], network, jnp.full(features, log_std)), one)
         codes = np.asarray(jax.vmap(networks["encoder"])(rows))[:, : self.latent_dim]
         centers, decays = bumps(codes, self.centers, seed)
-        overlap = np.exp(-decays * np.sum((codes[:, None] - centers) ** 2, axis=-1)).sum(axis=1).mean()
+        overlap = np.exp(-decays * cdist(codes, centers, "sqeuclidean")).sum(axis=1).mean()
         weights = jnp.full((features, len(centers)), jnp.exp(-2 * log_std) / overlap)
         return RBFStd(jnp.asarray(centers), jnp.asarray(decays), weights, one / self.far_std**2, one)
 
     # --- using ---
+
+    @property
+    def latent_dim_(self) -> int:
+        """The coordinates of the latent space that was learned."""
+        return self.mean_.network.weights[0].shape[1]
 
     def encode(self, X: Any) -> Array:
         """The latent points of data: the means of q(z | x). (n, D) → (n, latent_dim)."""
@@ -192,11 +203,11 @@ class VAE(TransformerMixin, BaseEstimator):
     def decode(self, Z: Any, return_std: bool = False) -> Any:
         """The decoder's mean at latent points (..., latent_dim) → (..., D), and with `return_std` its deviation."""
         check_is_fitted(self)
-        Z = _boundary.as_points(Z, "Z", self.latent_dim)
+        Z = _boundary.as_points(Z, "Z", self.latent_dim_)
         if return_std and self.std_ is None:
             raise ValueError("this VAE has no standard deviation: fit it with variance='rbf' or 'network'.")
         with _boundary.double_precision():
-            rows = Z.reshape(-1, self.latent_dim)
+            rows = Z.reshape(-1, self.latent_dim_)
             out = [np.asarray(_over_rows(g, rows)) for g in (self.mean_, self.std_)[: 1 + return_std]]
         mean, *std = (values.reshape(*Z.shape[:-1], -1) for values in out)
         return (mean, *std) if return_std else mean
@@ -215,12 +226,12 @@ class VAE(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         from safetensors.numpy import save_file
 
-        settings = self.get_params()
-        if not isinstance(self.random_state, numbers.Integral):
+        settings = dict(self.settings_)
+        if not isinstance(settings["random_state"], numbers.Integral):
             settings["random_state"] = None
-        header = {"model": "orthodrome.VAE", "format": FORMAT, "settings": settings, "features": self.n_features_in_}
+        header = {"model": MODEL, "format": FORMAT, "settings": settings, "features": self.n_features_in_}
         networks = {"encoder": self.encoder_, "mean": self.mean_, "std": self.std_}
-        arrays = {name: np.ascontiguousarray(leaf) for name, leaf in _named(networks).items()}
+        arrays = {name: np.array(leaf, order="C") for name, leaf in _named(networks).items()}
         save_file(arrays, _as_safetensors(file), metadata={"orthodrome": json.dumps(header, default=_plain)})
 
     @classmethod
@@ -238,12 +249,14 @@ class VAE(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"{file} should be a file written by VAE.save; it cannot be read as one ({error})."
             ) from None
+        if header.get("model") != MODEL:
+            raise ValueError(f"{file} should be a file written by VAE.save; it is one of {header.get('model')}.")
         if header["format"] != FORMAT:
             raise ValueError(
                 f"{file} has layout {header['format']}; this orthodrome reads {FORMAT}: use the version that wrote it."
             )
         model = cls(**header["settings"])
-        model.n_features_in_ = header["features"]
+        model.settings_, model.n_features_in_ = model.get_params(), header["features"]
         skeleton = model._skeleton()
         filled = jax.tree_util.tree_map_with_path(lambda path, _: arrays[_name(path)], skeleton)
         model.encoder_, model.mean_, model.std_ = filled["encoder"], filled["mean"], filled["std"]
@@ -266,6 +279,10 @@ class VAE(TransformerMixin, BaseEstimator):
         """Refuse settings that make no sense; returns what the output's activation is."""
         for name in ("latent_dim", "centers", "epochs", "batch_size", "patience"):
             _boundary.as_count(getattr(self, name), name, 1)
+        if not isinstance(self.hidden, Sequence | np.ndarray) or isinstance(self.hidden, str):
+            raise TypeError(
+                f"hidden should be the sizes of the hidden layers, such as (16, 16); {self.hidden!r} arrived."
+            )
         for size in self.hidden:
             _boundary.as_count(size, "a size in hidden", 1)
         for name in ("far_std", "kl_weight", "learning_rate", "validation_fraction"):
@@ -297,15 +314,18 @@ class VAE(TransformerMixin, BaseEstimator):
 
     def _warn_of_trouble(self) -> None:
         for what, history in self.history_.items():
-            if history.epoch and not np.isfinite(history.validation).any():
-                raise ValueError(f"the training of the {what} failed: {history.reason}.")
-            if history.reason == training.INTERRUPTED:
+            if history.reason in (training.INTERRUPTED, training.DIVERGED):
                 warnings.warn(
-                    f"the training of the {what} was interrupted after {(history.epoch or [0])[-1]} epochs; the best "
-                    "networks so far are kept, and fit with warm_start=True goes on from them.",
+                    f"the training of the {what} ended after {(history.epoch or [0])[-1]} epochs: {history.reason}. "
+                    "The best networks so far are kept, and fit with warm_start=True goes on from them.",
                     _boundary.ConvergenceWarning,
                     stacklevel=3,
                 )
+
+
+def _require_success(what: str, history: training.History) -> None:
+    if history.epoch and not np.isfinite(history.validation).any():
+        raise ValueError(f"the training of the {what} failed: {history.reason}.")
 
 
 def bumps(codes: Array, most: int, seed: int) -> tuple[Array, Array]:

@@ -3,6 +3,7 @@
 torch's own reader unpickles parts of the file and evaluates strings of it; this one reads numbers and names.
 """
 
+import dataclasses
 import json
 import operator
 import zipfile
@@ -21,8 +22,8 @@ DTYPES = {
 }  # fmt: skip
 """The numbers torch writes for the types of numbers."""
 
-IGNORED = ("dtype", "device", "layout", "pin_memory", "memory_format", "non_blocking")
-"""Keywords that say how torch should store a result: JAX computes in the precision of the point."""
+IGNORED = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
+"""Keywords that say where torch should keep a result."""
 
 ARITHMETIC = {f"_operator.{name}": getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "mod", "neg")}
 """Operations on sizes, in graphs that were exported for any batch."""
@@ -32,6 +33,14 @@ class Name(NamedTuple):
     """An earlier result, by its name in the graph."""
 
     name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A type of numbers. How many digits they have is not kept: JAX computes in the precision of the point."""
+
+    name: str
+    """bool, int or float."""
 
 
 class Step(NamedTuple):
@@ -59,7 +68,8 @@ class Graph(NamedTuple):
     shape: tuple[int | None, ...]
     """Of the input; None for an axis of any length."""
     steps: tuple[Step, ...]
-    outputs: tuple[str, ...]
+    outputs: tuple[str | None, ...]
+    """None for what is no tensor."""
 
 
 def read(file: Any) -> tuple[Graph, list[Array]]:
@@ -89,7 +99,7 @@ def _tensor(name: str, entry: dict[str, Any], raw: Any) -> Array:
     if entry["use_pickle"] or meta is None:
         raise ValueError(f"its tensor {name} is pickled, and nothing is unpickled here: save plain tensors")
     if meta["dtype"] not in DTYPES:
-        raise ValueError(f"its tensor {name} is neither of real numbers nor of whole ones")
+        raise ValueError(f"its tensor {name} has a type of numbers that is not known here: save it as float32")
     dtype = np.dtype(DTYPES[meta["dtype"]])
     data = np.frombuffer(raw(entry["path_name"]), dtype)
     sizes, strides = ([size["as_int"] for size in meta[key]] for key in ("sizes", "strides"))
@@ -116,14 +126,14 @@ def _graph(module: dict[str, Any], tensors: dict[str, Array]) -> tuple[Graph, li
     if len(inputs) != 1:
         raise ValueError(f"it takes {len(inputs)} inputs; a decoder takes one")
     sizes = graph["tensor_values"][inputs[0]]["sizes"]
-    used = json.dumps(graph["nodes"])
+    used = json.dumps([graph["nodes"], graph["outputs"]])
     weights = {name: weight for name, weight in weights.items() if f'"{name}"' in used}
     return Graph(
         weights=tuple(weights),
         input=inputs[0],
         shape=tuple(size.get("as_int") for size in sizes),
         steps=tuple(_step(node) for node in graph["nodes"]),
-        outputs=tuple(output["as_tensor"]["name"] for output in graph["outputs"]),
+        outputs=tuple(output.get("as_tensor", {}).get("name") for output in graph["outputs"]),
     ), list(weights.values())
 
 
@@ -150,15 +160,21 @@ def _value(argument: dict[str, Any]) -> Any:
             return None
         case "as_tensor" | "as_name":
             return Name(content["name"] if isinstance(content, dict) else content)
-        case "as_int" | "as_float" | "as_bool" | "as_string":
+        case "as_float":
+            return float(content)  # infinity is written as text
+        case "as_int" | "as_bool" | "as_string":
             return content
-        case "as_ints" | "as_floats" | "as_bools":
+        case "as_floats":
+            return tuple(map(float, content))
+        case "as_ints" | "as_bools":
             return tuple(content)
+        case "as_scalar_type":
+            return Kind({"b": "bool", "f": "float"}.get(np.dtype(DTYPES.get(content, np.float64)).kind, "int"))
         case "as_tensors":
             return tuple(Name(tensor["name"]) for tensor in content)
         case "as_sym_int" | "as_sym_float" | "as_optional_tensor":
             return _value(content)
         case "as_sym_ints" | "as_sym_floats" | "as_optional_tensors" | "as_nested_tensors":
             return tuple(_value(item) for item in content)
-        case _:  # a type, a device: how torch should store something
+        case _:  # a device, a layout: where torch should keep something
             return None

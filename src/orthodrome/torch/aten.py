@@ -12,6 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from orthodrome.torch.archive import Kind
+
 Operation = Callable[..., Any]
 
 Table = dict[str, Operation]
@@ -42,12 +44,11 @@ TABLE |= {
     "log1p": jnp.log1p, "expm1": jnp.expm1, "sqrt": jnp.sqrt, "rsqrt": jax.lax.rsqrt, "neg": jnp.negative,
     "abs": jnp.abs, "sin": jnp.sin, "cos": jnp.cos, "atan": jnp.arctan, "sinh": jnp.sinh, "cosh": jnp.cosh,
     "erf": jax.lax.erf, "square": jnp.square, "reciprocal": jnp.reciprocal, "silu": jax.nn.silu, "pow": jnp.power,
-    "log_sigmoid": jax.nn.log_sigmoid, "softsign": jax.nn.soft_sign, "relu6": jax.nn.relu6, "selu": jax.nn.selu,
+    "log_sigmoid": jax.nn.log_sigmoid, "softsign": jax.nn.soft_sign, "selu": jax.nn.selu,
     "hardsigmoid": jax.nn.hard_sigmoid, "hardswish": jax.nn.hard_swish, "maximum": jnp.maximum,
-    "minimum": jnp.minimum, "sign": jnp.sign, "clamp_min": jnp.maximum, "clamp_max": jnp.minimum, "asin": jnp.arcsin,
+    "minimum": jnp.minimum, "sign": jnp.sign, "floor": jnp.floor, "ceil": jnp.ceil, "asin": jnp.arcsin,
     "acos": jnp.arccos, "tan": jnp.tan, "erfc": jax.lax.erfc, "exp2": jnp.exp2, "log2": jnp.log2,
-    "mul": jnp.multiply, "mm": jnp.matmul, "bmm": jnp.matmul, "matmul": jnp.matmul, "zeros_like": jnp.zeros_like,
-    "ones_like": jnp.ones_like, "full_like": jnp.full_like,
+    "mul": jnp.multiply, "mm": jnp.matmul, "bmm": jnp.matmul, "matmul": jnp.matmul, "logical_not": jnp.logical_not,
     **{name: getattr(operator, name) for name in ("gt", "ge", "lt", "le", "eq", "ne")},
 }  # fmt: skip
 
@@ -70,7 +71,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 
 @operation()
 def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
-    below = jnp.expm1(input_scale * jnp.minimum(x, 0.0))
+    below = jnp.expm1(input_scale * jnp.where(x > 0, 0.0, x))
     return scale * jnp.where(x > 0, x, alpha * below)
 
 
@@ -89,14 +90,33 @@ def prelu(x: Any, slope: Any) -> Any:
     return jnp.where(x > 0, x, per_channel(slope, x.ndim) * x)
 
 
-@operation()
+# at a kink each takes the side that torch takes: a clamp passes derivatives at its bounds, a hard tanh does not
+
+
+@operation("clamp", "clip")
 def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
-    return jnp.clip(x, min, max)
+    x = x if min is None else jnp.where(x < min, min, x)
+    return x if max is None else jnp.where(x > max, max, x)
+
+
+@operation()
+def clamp_min(x: Any, min: Any) -> Any:
+    return clamp(x, min)
+
+
+@operation()
+def clamp_max(x: Any, max: Any) -> Any:
+    return clamp(x, None, max)
 
 
 @operation()
 def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
-    return jnp.clip(x, low, high)
+    return jnp.where(x <= low, low, jnp.where(x >= high, high, x))
+
+
+@operation()
+def relu6(x: Any) -> Any:
+    return hardtanh(x, 0.0, 6.0)
 
 
 @operation()
@@ -121,23 +141,14 @@ def hardshrink(x: Any, width: float = 0.5) -> Any:
 
 
 @operation()
-def rrelu(x: Any, low: float = 1 / 8, high: float = 1 / 3, *_: Any) -> Any:
+def rrelu(x: Any, low: float = 1 / 8, high: float = 1 / 3, training: bool = False, *_: Any) -> Any:
+    require_eval(training)
     return leaky_relu(x, (low + high) / 2)  # what it is in eval mode
 
 
 @operation()
 def where(condition: Any, x: Any, y: Any) -> Any:
     return jnp.where(condition, x, y)
-
-
-TABLE |= {
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "lt": operator.lt,
-    "le": operator.le,
-    "eq": operator.eq,
-    "ne": operator.ne,
-}
 
 
 @operation()
@@ -156,8 +167,35 @@ def rsub(x: Any, y: Any, alpha: Any = 1) -> Any:
 
 
 @operation()
-def div(x: Any, y: Any, rounding_mode: None = None) -> Any:
-    return x / y
+def div(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
+    return {None: lambda q: q, "floor": jnp.floor, "trunc": jnp.trunc}[rounding_mode](x / y)
+
+
+# --- kinds of numbers ---
+
+
+@operation("to", "_to_copy")
+def to(x: Any, *args: Any, **kwargs: Any) -> Any:
+    kinds = [value for value in (*args, *kwargs.values()) if isinstance(value, Kind)]
+    return as_kind(x, kinds[0] if kinds else None)
+
+
+@operation()
+def type_as(x: Any, other: Any) -> Any:
+    return x.astype(other.dtype)
+
+
+def as_kind(x: Any, kind: Kind | None) -> Any:
+    """The numbers as truth values, whole numbers or real ones; real ones keep their precision."""
+    if kind is None or (kind.name == "float" and jnp.issubdtype(x.dtype, jnp.floating)):
+        return x
+    return x.astype({"bool": bool, "int": int, "float": float}[kind.name])
+
+
+def require_eval(training: bool) -> None:
+    """Refuse what depends on chance."""
+    if training:
+        raise NotImplementedError("in training mode it depends on chance: call .eval() on the module and export again.")
 
 
 # --- sums and norms ---
@@ -185,33 +223,42 @@ def log_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
 
 @operation()
 def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    return jnp.mean(x, axis=axes_of(dim), keepdims=keepdim)
+    return jnp.mean(as_kind(x, dtype), axis=axes_of(dim), keepdims=keepdim)
 
 
 @operation()
 def sum_(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    return jnp.sum(x, axis=axes_of(dim), keepdims=keepdim)
+    return jnp.sum(as_kind(x, dtype), axis=axes_of(dim), keepdims=keepdim)
 
 
 @operation()
 def amax(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
-    return jnp.max(x, axis=axes_of(dim) or None, keepdims=keepdim)
+    return jnp.max(x, axis=axes_of(dim), keepdims=keepdim)
 
 
 @operation()
 def amin(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
-    return jnp.min(x, axis=axes_of(dim) or None, keepdims=keepdim)
+    return jnp.min(x, axis=axes_of(dim), keepdims=keepdim)
 
 
 @operation()
 def var(x: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Any:
+    if isinstance(dim, bool):  # an overload without axes
+        dim, unbiased = None, dim
     freedom = int(unbiased) if correction is None else correction
     return jnp.var(x, axis=axes_of(dim), ddof=freedom, keepdims=keepdim)
 
 
 @operation()
 def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    return jnp.sum(jnp.abs(x) ** ord, axis=axes_of(dim), keepdims=keepdim) ** (1 / ord)
+    axes, size = axes_of(dim), jnp.abs(x)
+    if math.isinf(ord):
+        return (jnp.max if ord > 0 else jnp.min)(size, axis=axes, keepdims=keepdim)
+    if ord == 0:
+        raise NotImplementedError("a norm of order 0 counts: it has no derivative.")
+    total = jnp.sum(size**ord, axis=axes, keepdims=keepdim)
+    nothing = total == 0  # its derivative there is zero for torch
+    return jnp.where(nothing, 0.0, jnp.where(nothing, 1.0, total) ** (1 / ord))
 
 
 @operation()
@@ -271,25 +318,38 @@ def scaled_dot_product_attention(
     mask: Any = None,
     dropout: float = 0.0,
     causal: bool = False,
+    *,
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
+    require_eval(dropout > 0)
+    if enable_gqa:  # several queries share a key
+        k, v = (jnp.repeat(heads, q.shape[-3] // heads.shape[-3], axis=-3) for heads in (k, v))
     scores = q @ k.swapaxes(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if causal:
         mask = jnp.tril(jnp.ones(scores.shape[-2:], dtype=bool))
     if mask is not None:
         scores = jnp.where(mask, scores, -jnp.inf) if mask.dtype == bool else scores + mask
-    return jax.nn.softmax(scores, axis=-1) @ v
+    nothing = jnp.all(jnp.isneginf(scores), axis=-1, keepdims=True)  # a row that sees nothing gives nothing
+    return jnp.where(nothing, 0.0, jax.nn.softmax(jnp.where(nothing, 0.0, scores), axis=-1)) @ v
 
 
 # --- shapes ---
 
 
-@operation(
-    "contiguous", "clone", "detach", "alias", "dropout", "feature_dropout", "alpha_dropout", "to", "_to_copy",
-    "lift_fresh_copy", "_assert_tensor_metadata", "identity",
-)  # fmt: skip
+@operation("contiguous", "clone", "alias", "lift_fresh_copy", "_assert_tensor_metadata")
 def same(x: Any, *_: Any, **__: Any) -> Any:
+    return x
+
+
+@operation("detach")
+def detach(x: Any) -> Any:
+    return jax.lax.stop_gradient(x)
+
+
+@operation("dropout", "feature_dropout", "alpha_dropout")
+def dropout(x: Any, share: float, training: bool) -> Any:
+    require_eval(training)
     return x
 
 
@@ -317,11 +377,7 @@ def unsqueeze(x: Any, dim: int) -> Any:
 
 @operation()
 def squeeze(x: Any, dim: Any = None) -> Any:
-    axes = (
-        range(x.ndim)
-        if dim is None
-        else [a % x.ndim for a in (axes_of(dim) if isinstance(dim, list | tuple) else (dim,))]
-    )
+    axes = range(x.ndim) if dim is None else (dim if isinstance(dim, list) else [dim])
     return jnp.squeeze(x, tuple(a for a in axes if x.shape[a] == 1))
 
 
@@ -344,6 +400,31 @@ def turn(x: Any) -> Any:
 def expand(x: Any, shape: Sequence[int], implicit: bool = False) -> Any:
     old = (1,) * (len(shape) - x.ndim) + x.shape
     return jnp.broadcast_to(x, [o if s == -1 else s for s, o in zip(shape, old, strict=True)])
+
+
+@operation()
+def expand_as(x: Any, other: Any) -> Any:
+    return jnp.broadcast_to(x, other.shape)
+
+
+@operation()
+def masked_fill(x: Any, mask: Any, value: Any) -> Any:
+    return jnp.where(mask, value, x)
+
+
+@operation()
+def tril(x: Any, diagonal: int = 0) -> Any:
+    return jnp.tril(x, diagonal)
+
+
+@operation()
+def triu(x: Any, diagonal: int = 0) -> Any:
+    return jnp.triu(x, diagonal)
+
+
+@operation()
+def einsum(formula: str, operands: Sequence[Any], **_: Any) -> Any:
+    return jnp.einsum(formula, *operands)
 
 
 @operation()
@@ -410,30 +491,46 @@ def sym_size(x: Any, dim: int) -> int:
 
 
 @operation()
-def arange(*bounds: Any) -> Any:
-    return jnp.arange(*bounds)
+def arange(*bounds: Any, dtype: Kind | None = None) -> Any:
+    return as_kind(jnp.arange(*bounds), dtype)
 
 
 @operation("zeros", "new_zeros")
-def zeros(*args: Any) -> Any:
-    return jnp.zeros(args[-1])
+def zeros(*args: Any, dtype: Kind | None = None) -> Any:
+    return as_kind(jnp.zeros(args[-1]), dtype)
 
 
 @operation("ones", "new_ones")
-def ones(*args: Any) -> Any:
-    return jnp.ones(args[-1])
+def ones(*args: Any, dtype: Kind | None = None) -> Any:
+    return as_kind(jnp.ones(args[-1]), dtype)
 
 
 @operation("full", "new_full")
-def full(*args: Any) -> Any:
-    return jnp.full(*args[-2:])
+def full(*args: Any, dtype: Kind | None = None) -> Any:
+    return as_kind(jnp.full(*args[-2:]), dtype)
+
+
+@operation()
+def zeros_like(x: Any, dtype: Kind | None = None) -> Any:
+    return jnp.zeros_like(as_kind(x, dtype))
+
+
+@operation()
+def ones_like(x: Any, dtype: Kind | None = None) -> Any:
+    return jnp.ones_like(as_kind(x, dtype))
+
+
+@operation()
+def full_like(x: Any, value: Any, dtype: Kind | None = None) -> Any:
+    return jnp.full_like(as_kind(x, dtype), value)
 
 
 # --- small things ---
 
 
 def axes_of(dim: Any) -> Any:
-    return tuple(dim) if isinstance(dim, list | tuple) else dim
+    """Axes as JAX takes them; none at all means all of them."""
+    return (tuple(dim) or None) if isinstance(dim, list | tuple) else dim
 
 
 def each(value: Any, n: int) -> tuple[Any, ...]:

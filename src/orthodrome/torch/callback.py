@@ -11,6 +11,7 @@ the transpose of one is the other.
 """
 
 import math
+import threading
 from functools import partial
 from typing import Any
 
@@ -42,6 +43,7 @@ class Callback(eqx.Module):
 
     def __call__(self, x: Any) -> Any:
         """The decoder's output for one point, without the batch axis."""
+        x = as_real(x)
         if x.shape != (self.dim,):
             raise ValueError(f"the decoder takes one point of shape ({self.dim},); a shape of {x.shape} arrived.")
         return along.bind(x, host=self.host).reshape(self.host.output_shape)
@@ -53,17 +55,17 @@ class Host:
     def __init__(self, module: Any, rows: Any, output: int | None) -> None:
         import torch
 
-        self.torch, self.module, self.output = torch, module, output
+        self.torch, self.module = torch, module
         self.batched, self.point_shape = rows.ndim > 1, tuple(rows.shape[rows.ndim > 1 :])
         with torch.no_grad():
             outputs = torch.utils._pytree.tree_leaves(module(rows))
-        if (output is None and len(outputs) > 1) or (output is not None and not 0 <= output < len(outputs)):
-            raise ValueError(f"the module returns {len(outputs)} outputs; {output} arrived: pass output=0 or another.")
-        self.output_shape = tuple(outputs[output or 0].shape[self.batched :])
+        names = [str(i) if isinstance(out, torch.Tensor) else None for i, out in enumerate(outputs)]
+        self.output = chosen_output(output, names, "the module")
+        self.output_shape = tuple(outputs[self.output].shape[self.batched :])
 
     def _images(self, points: Any) -> Any:
         """g of points (B, d): (B, D)."""
-        choose = lambda out: self.torch.utils._pytree.tree_leaves(out)[self.output or 0]
+        choose = lambda out: self.torch.utils._pytree.tree_leaves(out)[self.output]
         shaped = points.reshape(-1, *self.point_shape)
         if self.batched:
             return choose(self.module(shaped)).reshape(len(points), -1)
@@ -74,6 +76,10 @@ class Host:
 
         torch has no forward derivatives of some operations and wrong ones of others; its gradients are sound.
         """
+        with _ONE_AT_A_TIME:  # what follows sets things for the whole process
+            return self._derivative(back, x, *others)
+
+    def _derivative(self, back: bool, x: Any, *others: Any) -> Any:
         torch = self.torch
         threads = torch.get_num_threads()
         torch.set_num_threads(THREADS)
@@ -99,6 +105,25 @@ class Host:
             return self.torch.zeros_like(by)
         (gradient,) = self.torch.autograd.grad(form, by, create_graph=True, allow_unused=True)
         return self.torch.zeros_like(by) if gradient is None else gradient
+
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def as_real(x: Any) -> Any:
+    """A point of single or double precision; any other numbers are made so."""
+    x = jnp.asarray(x)
+    return x if x.dtype in (jnp.float32, jnp.float64) else x.astype(jnp.result_type(float))
+
+
+def chosen_output(output: int | None, tensors: list[str | None], name: str) -> int:
+    """Which of a module's outputs, None for those that are no tensors; refuse one that is not there."""
+    if output is None and len(tensors) == 1:
+        output = 0
+    if output is None or not 0 <= output < len(tensors) or tensors[output] is None:
+        usable = ", ".join(str(i) for i, tensor in enumerate(tensors) if tensor is not None)
+        raise ValueError(f"{name} returns {len(tensors)} outputs; {output} arrived: pass output= one of {usable}.")
+    return output
 
 
 along, back = Primitive("torch_along"), Primitive("torch_back")

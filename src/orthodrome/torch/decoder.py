@@ -14,11 +14,21 @@ import numpy as np
 
 from orthodrome import _boundary
 from orthodrome.torch import archive, aten, images
-from orthodrome.torch.callback import Callback
+from orthodrome.torch.callback import Callback, as_real, chosen_output
 
 Array = np.ndarray[Any, Any]
 
 OPERATIONS = aten.TABLE | images.TABLE
+
+VIEWS = {
+    "view", "reshape", "_unsafe_view", "flatten", "unflatten", "slice", "select", "transpose", "swapaxes", "permute",
+    "expand", "expand_as", "unsqueeze", "squeeze", "chunk", "split", "split_with_sizes", "unbind", "t", "numpy_T",
+    "alias", "detach", "contiguous", "to",
+}  # fmt: skip
+"""Operations whose result may be the same numbers in memory under another name."""
+
+PROBES = 3
+"""Points near the example at which a decoder that was read from a module is compared with it, besides the example."""
 
 AGREEMENT = 1e-8
 """A decoder that was read from a module may differ from it by so much, relatively, at the example."""
@@ -47,6 +57,7 @@ class Decoder(eqx.Module):
 
     def __call__(self, x: Any) -> Any:
         """The decoder's output for one point, without the batch axis."""
+        x = as_real(x)
         if x.shape != (self.dim,):
             raise ValueError(f"the decoder takes one point of shape ({self.dim},); a shape of {x.shape} arrived.")
         point = x.reshape(self._point_shape)
@@ -57,13 +68,23 @@ class Decoder(eqx.Module):
             values[name] = jnp.asarray(weight, x.dtype if jnp.issubdtype(weight.dtype, jnp.floating) else None)
         for step in self.graph.steps:
             _perform(step, values)
-        out = values[self.graph.outputs[self.output]]
-        return out[0] if self._batched else out
+        out = values[str(self.graph.outputs[self.output])]
+        if not self._batched:
+            return out
+        if out.ndim == 0 or len(out) != len(point):
+            raise ValueError(f"the decoder's output should have the batch as its first axis; its shape is {out.shape}.")
+        return out[0]
 
 
 def _perform(step: archive.Step, values: dict[str, Any]) -> None:
+    if not step.results:  # a check of torch's own
+        return
     fill = lambda given: _filled(given, values)
-    out = _function(step)(*map(fill, step.args), **{name: fill(value) for name, value in step.kwargs})
+    try:
+        out = _function(step)(*map(fill, step.args), **{name: fill(value) for name, value in step.kwargs})
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise NotImplementedError(f"{step.operation} with these arguments: {reason}") from error
     values.update(zip(step.results, out if step.several else [out], strict=True))
     if step.known_as.endswith("_") and isinstance(step.args[0], archive.Name):  # done in place
         values[step.args[0].name] = out
@@ -73,6 +94,35 @@ def _filled(given: Any, values: dict[str, Any]) -> Any:
     if isinstance(given, archive.Name):
         return values[given.name]
     return [_filled(item, values) for item in given] if isinstance(given, tuple) else given
+
+
+def _require_no_hidden_changes(graph: archive.Graph, name: str) -> None:
+    """Refuse a change in place of something that is used again under another name: only torch knows what it then is."""
+    memory: dict[str, str] = {}  # of each name, the one whose numbers it shares
+    stale: set[str | None] = set()
+    for step in graph.steps:
+        if _names_in([step.args, step.kwargs]) & stale:
+            raise NotImplementedError(
+                f"{name} changes an array in place and then uses it under another name (in {step.operation}): "
+                "from_torch(module, example, callback=True) calls torch itself."
+            )
+        first = step.args[0].name if step.args and isinstance(step.args[0], archive.Name) else ""
+        if step.known_as.endswith("_") and step.known_as != "detach_":
+            shared = memory.get(first, first)
+            stale |= {other for other in {shared, *memory} if memory.get(other, other) == shared and other != first}
+            memory[first] = step.results[0]
+        elif step.known_as in VIEWS:
+            memory |= dict.fromkeys(step.results, memory.get(first, first))
+    if stale & set(graph.outputs):
+        raise NotImplementedError(
+            f"{name} returns an array that it changed in place under another name: pass callback=True."
+        )
+
+
+def _names_in(given: Any) -> set[str | None]:
+    if isinstance(given, archive.Name):
+        return {given.name}
+    return set().union(*map(_names_in, given)) if isinstance(given, list | tuple) else set()
 
 
 def _function(step: archive.Step) -> Any:
@@ -221,12 +271,15 @@ def _decoder(graph: archive.Graph, tensors: list[Array], output: int | None, nam
             f"{name} uses operations that orthodrome does not know: {', '.join(lacking)}. "
             "from_torch(module, example, callback=True) calls torch itself instead: slower, but it knows them all."
         )
-    decoder = Decoder(_in_double(tensors), graph, _chosen(output, len(graph.outputs), name))
+    _require_no_hidden_changes(graph, name)
+    decoder = Decoder(_in_double(tensors), graph, chosen_output(output, list(graph.outputs), name))
     with _boundary.double_precision():
         try:
             jax.eval_shape(decoder, jax.ShapeDtypeStruct((decoder.dim,), jnp.float64))
         except NotImplementedError as error:
-            raise NotImplementedError(f"{name}: {error} from_torch(..., callback=True) calls torch itself.") from error
+            raise NotImplementedError(
+                f"{name} uses {str(error).rstrip('.')}. from_torch(..., callback=True) calls torch itself instead."
+            ) from error
     return decoder
 
 
@@ -234,25 +287,20 @@ def _in_double(tensors: list[Array]) -> list[Array]:
     return [tensor.astype(np.float64) if tensor.dtype.kind == "f" else tensor for tensor in tensors]
 
 
-def _chosen(output: int | None, count: int, name: str) -> int:
-    if output is None and count == 1:
-        return 0
-    if output is None or not 0 <= output < count:
-        raise ValueError(f"{name} returns {count} outputs; {output} arrived: pass output=0 to {count - 1}.")
-    return output
-
-
 def _require_agreement(torch: Any, decoder: Decoder, module: Any, rows: Any) -> None:
-    """Refuse a decoder that is not what the module is, seen at the example."""
-    with torch.no_grad():
-        theirs = torch.utils._pytree.tree_leaves(module(rows))[decoder.output].numpy()
-    theirs = theirs[0] if rows.ndim > 1 else theirs
-    with _boundary.double_precision():
-        ours = np.asarray(decoder(jnp.asarray(rows.numpy().ravel())))
-    if ours.shape != theirs.shape or not np.allclose(
-        ours, theirs, rtol=AGREEMENT, atol=AGREEMENT * np.abs(theirs).max()
-    ):
-        raise NotImplementedError(
-            "the module's graph in JAX does not agree with the module at the example. It may change arrays in place or "
-            "return something that depends on chance; from_torch(module, example, callback=True) calls torch itself."
-        )
+    """Refuse a decoder that is not what the module is, seen at the example and at points around it."""
+    rng = np.random.default_rng(0)
+    for probe in range(1 + PROBES):
+        near = rows + (probe > 0) * torch.as_tensor(rng.standard_normal(rows.shape))
+        with torch.no_grad():
+            theirs = torch.utils._pytree.tree_leaves(module(near.clone()))[decoder.output].numpy()
+        theirs = theirs[0] if rows.ndim > 1 else theirs
+        with _boundary.double_precision():
+            ours = np.asarray(eqx.filter_jit(decoder)(jnp.asarray(near.numpy().ravel())))
+        finite = np.isfinite(theirs)
+        same = ours.shape == theirs.shape and np.array_equal(np.isfinite(ours), finite)
+        if not same or np.any(np.abs(ours - theirs)[finite] > AGREEMENT * np.abs(theirs[finite]).max(initial=0.0)):
+            raise NotImplementedError(
+                "the module's graph in JAX does not agree with the module. It may change arrays in place or return "
+                "something that depends on chance; from_torch(module, example, callback=True) calls torch itself."
+            )

@@ -6,8 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from orthodrome.torch.aten import Table, each, entering, plus
+
+MANY_CHANNELS = 8
+"""From so many output channels on, a matrix product for each tap of a kernel pays."""
 
 TABLE: Table = {}
 operation = entering(TABLE)
@@ -18,14 +22,28 @@ def convolve(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
     n = weight.ndim - 2
-    if isinstance(padding, str):
-        around: Any = padding.upper()
-    else:
-        around = [(p, p) for p in each(padding, n)]
-    out = jax.lax.conv_general_dilated(
-        x, weight, each(stride, n), around, rhs_dilation=each(dilation, n), feature_group_count=groups
-    )
+    if x.ndim == n + 1:
+        return convolve(x[None], weight, bias, stride, padding, dilation, groups)[0]
+    steps, spread = each(stride, n), each(dilation, n)
+    around: Any = padding.upper() if isinstance(padding, str) else [(p, p) for p in each(padding, n)]
+    plain = groups == 1 and set(steps + spread) == {1} and not isinstance(around, str)
+    if plain and x.dtype == jnp.float64 and len(weight) >= MANY_CHANNELS:
+        return plus(_by_products(x, weight, around), bias, n)
+    out = jax.lax.conv_general_dilated(x, weight, steps, around, rhs_dilation=spread, feature_group_count=groups)
     return plus(out, bias, n)
+
+
+def _by_products(x: Any, weight: Any, around: Any) -> Any:
+    """A plain convolution as a sum of matrix products, one for each tap of the kernel.
+
+    Where a convolution in double precision is a slow loop, on CPUs, this is two to three times faster.
+    """
+    x = jnp.moveaxis(jnp.pad(x, [(0, 0), (0, 0), *around]), 1, -1)
+    taps = weight.shape[2:]
+    sizes = [length - taken + 1 for length, taken in zip(x.shape[1:-1], taps, strict=True)]
+    window = lambda tap: x[(slice(None), *(slice(t, t + size) for t, size in zip(tap, sizes, strict=True)))]
+    out = sum(window(tap) @ weight[(..., *tap)].T for tap in np.ndindex(*taps))
+    return jnp.moveaxis(out, -1, 1)
 
 
 @operation("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
@@ -46,6 +64,8 @@ def convolve_transposed(
     between the pixels, as there would be if the input were spread out first.
     """
     n = weight.ndim - 2
+    if x.ndim == n + 1:
+        return convolve_transposed(x[None], weight, bias, stride, padding, output_padding, groups, dilation)[0]
     steps, spread = each(stride, n), each(dilation, n)
     into, out_of, *size = weight.shape
     if any(d > 1 for d in spread):  # the zeros between the kernel's own taps are then written out
@@ -76,18 +96,20 @@ def convolve_transposed(
 
 
 @operation("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
-def upsample_nearest(x: Any, size: Any, factors: Any = None, *_: Any) -> Any:
+def upsample_nearest(x: Any, size: Any, *factors: Any) -> Any:
     for axis, (new, factor) in enumerate(_new_sizes(x, size, factors), 2):
         old = x.shape[axis]
-        # torch takes the pixel ⌊i / factor⌋
-        x = jnp.take(x, jnp.minimum((jnp.arange(new) / factor).astype(int), old - 1), axis=axis)
+        step = np.float32(old / new if factor is None else 1 / factor)  # as torch rounds it
+        pixels = np.floor(np.arange(new, dtype=np.float32) * step).astype(int)
+        x = jnp.take(x, np.minimum(pixels, old - 1), axis=axis)
     return x
 
 
 @operation("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
-def upsample_linear(x: Any, size: Any, align_corners: bool, factors: Any = None, *_: Any) -> Any:
-    for axis, (new, factor) in enumerate(_new_sizes(x, size, factors), 2):
+def upsample_linear(x: Any, size: Any, align_corners: bool, *factors: Any) -> Any:
+    for axis, (new, given) in enumerate(_new_sizes(x, size, factors), 2):
         old = x.shape[axis]
+        factor = new / old if given is None else given
         if align_corners:
             place = jnp.arange(new) * ((old - 1) / max(1, new - 1))
         else:
@@ -113,7 +135,9 @@ def average_pool(
         raise NotImplementedError(
             "average pooling with ceil_mode, without count_include_pad or with a divisor is not known."
         )
-    n = x.ndim - 2
+    n = len(size)
+    if x.ndim == n + 1:
+        return average_pool(x[None], size, stride, padding)[0]
     window, steps = (1, 1, *each(size, n)), (1, 1, *each(stride or size, n))
     around = [(0, 0), (0, 0), *((p, p) for p in each(padding, n))]
     return jax.lax.reduce_window(x, 0.0, jax.lax.add, window, steps, around) / math.prod(window)
@@ -130,16 +154,21 @@ def pixel_shuffle(x: Any, factor: int) -> Any:
 def pad(x: Any, widths: Sequence[int], mode: Any = "constant", value: float | None = None) -> Any:
     if not isinstance(mode, str):
         mode, value = "constant", mode
+    if min(widths) < 0:
+        raise NotImplementedError("padding by less than nothing.")
     pairs = [(widths[i], widths[i + 1]) for i in range(0, len(widths), 2)]
     pairs = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
     kinds = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
     return jnp.pad(x, pairs, kinds[mode], **({"constant_values": value or 0.0} if mode == "constant" else {}))
 
 
-def _new_sizes(x: Any, size: Any, factors: Any) -> list[tuple[int, float]]:
-    """Of each axis of space: how long it becomes, and by which factor."""
+def _new_sizes(x: Any, size: Any, factors: Any) -> list[tuple[int, float | None]]:
+    """Of each axis of space: how long it becomes, and by which factor if that was given.
+
+    One overload of torch's passes the factors as a list, and either them or the size; the other one each by itself.
+    """
     old = x.shape[2:]
-    if factors is None:
-        return [(new, new / length) for new, length in zip(size, old, strict=True)]
-    factors = each(factors, len(old))
-    return [(int(length * factor), factor) for length, factor in zip(old, factors, strict=True)]
+    given = factors[0] if factors and isinstance(factors[0], list) else list(factors)
+    given = given if given and given[0] is not None else [None] * len(old)
+    sizes = size or [int(length * factor) for length, factor in zip(old, given, strict=True)]
+    return list(zip(sizes, given, strict=True))
