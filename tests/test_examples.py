@@ -10,9 +10,7 @@ import pytest
 import orthodrome as od
 
 SOLVER = od.Energy(elements=8, degree=2, max_iter=500)
-"""Quick: here the pictures matter, not the paths, and a model that was hardly trained makes them hard."""
-
-pytestmark = pytest.mark.filterwarnings("ignore::orthodrome.ConvergenceWarning")
+"""Here the pictures matter, not the paths."""
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 
@@ -26,7 +24,7 @@ def small(tmp_path_factory):
     out = tmp_path_factory.mktemp("out")
     images, labels = mnist_model.digits()
     images, labels = images[::8], labels[::8]
-    model = mnist_model.model(out, images, hidden=(16,), centers=8, far_std=0.5, epochs=40, verbose=False)
+    model = mnist_model.model(out, images, hidden=(16,), centers=4, far_std=0.3, epochs=40, verbose=False)
     again = mnist_model.model(out, images, hidden=(99,))  # from the file: nothing is trained twice
     np.testing.assert_array_equal(again.encode(images[:2]), model.encode(images[:2]))
     yield out, images, labels, model
@@ -39,7 +37,7 @@ def test_interpolation(small):
 
     out, images, _, model = small
     figure, path = interpolation.main(out, images, model, pairs=2, solver=SOLVER)
-    assert np.isfinite(path.length).all() and len(figure.axes) == 2
+    assert path.converged.all() and len(figure.axes) == 2
     assert (out / "interpolation.png").stat().st_size > 10_000
 
 
@@ -57,7 +55,7 @@ def test_distances(small):
 
     out, images, labels, model = small
     _, D, E, kinds, info = distances.main(out, images, labels, model, each=2, solver=SOLVER)
-    assert D.shape == E.shape == (6, 6) and np.allclose(D, D.T) and np.isfinite(D).all() and info.converged.mean() > 0.5
+    assert D.shape == E.shape == (6, 6) and np.allclose(D, D.T) and info.converged.all()
     assert 0 <= distances.alike(D, kinds, neighbours=1) <= 1
     apart = np.array([[0, 1, 9, 9], [1, 0, 9, 9], [9, 9, 0, 1], [9, 9, 1, 0]])
     assert distances.alike(apart, np.array([0, 0, 1, 1]), neighbours=1) == 1

@@ -87,6 +87,7 @@ def test_constant_weights_are_a_stretched_output(rng):
     a, b = rng.standard_normal((2, 4, 2))
     np.testing.assert_allclose(weighted.tensor(a), stretched.tensor(a), rtol=1e-12)
     np.testing.assert_allclose(weighted.acceleration(a, b), stretched.acceleration(a, b), rtol=1e-10)
+    np.testing.assert_allclose(od.distance(weighted, a, b), od.distance(stretched, a, b), rtol=1e-10)
 
 
 def test_an_ambient_metric_gives_the_geodesics_of_the_tensor_it_makes(rng):
@@ -107,6 +108,12 @@ def test_an_ambient_metric_gives_the_geodesics_of_the_tensor_it_makes(rng):
         np.testing.assert_allclose(metric.tensor(x), plain.tensor(x), rtol=1e-10)
         np.testing.assert_allclose(metric.inner(x, v, x), plain.inner(x, v, x), rtol=1e-10)
         np.testing.assert_allclose(metric.acceleration(x, v), plain.acceleration(x, v), rtol=1e-8, atol=1e-10)
+
+
+def test_a_path_under_an_ambient_metric_is_certified(rng):
+    metric = od.Pullback(bowl, ambient=od.LocalPCA(rng.standard_normal((60, 3)), 0.8, 0.1), ridge=0.01)
+    path = od.shortest_path(metric, [-0.5, 0.2], [0.6, 0.4], solver=od.Energy())
+    assert path.certified and path.residual < 1e-4
 
 
 def test_a_ridge_makes_a_flat_direction_cost_something():
@@ -204,7 +211,7 @@ def test_distances_do_not_depend_on_the_coordinates_of_the_latent_space(rng):
     u, w = rng.standard_normal((2, 4, 2))
     with jax.enable_x64(True):
         a, b = (np.asarray(jax.vmap(change)(jnp.asarray(p))) for p in (u, w))
-    solver = od.Auto(rtol=1e-8, effort=1)
+    solver = od.Auto(rtol=1e-8)
     one = od.distance(od.Pullback(decoder), a, b, solver=solver)
     other = od.distance(od.Pullback(lambda x: decoder(change(x))), u, w, solver=solver)
     np.testing.assert_allclose(one, other, rtol=1e-6)

@@ -182,6 +182,9 @@ def test_an_unknown_operation_is_named_and_callback_takes_it():
     f = od.from_torch(Odd(), np.zeros((1, 2)), callback=True)
     path = od.shortest_path(od.Pullback(f), [0.3, 0.4], [1.0, 1.2], solver=od.Energy(elements=8))
     assert path.certified
+    straight = od.Pullback(od.from_torch(nn.Linear(2, 3), np.zeros(2), callback=True))
+    length = od.shortest_path(straight, [0, 0], [0.3, 0.65], solver=od.Energy(elements=1, degree=1)).length
+    assert np.isclose(length, straight.norm([0, 0], [0.3, 0.65]))
 
 
 def test_a_module_that_hides_a_change_in_place_is_refused_rather_than_wrong():
