@@ -6,6 +6,8 @@
 The decoder (transposed convolutions, batch norm) is trained here as an autoencoder of MNIST for a few epochs. Everybody gets
 the same decoder, the same pairs of codes of images and the same machine; what compiles has compiled. stochman runs as its
 documentation says, in float32. All energies are measured the same way, in float64: ½ Σ ‖chord‖² / Δt on 400 chords.
+`Energy` is one descent from the straight line, as stochman is; it is judged afterwards, and that is not in its time. `Auto`
+tries several starts where it sees reason to, refines and judges: all of that is in its time.
 """
 
 import argparse
@@ -19,7 +21,7 @@ import numpy as np
 import orthodrome as od
 
 LATENT, CHORDS = 10, 400
-SOLVERS = od.Auto(), od.Auto(rtol=1e-2)
+SOLVERS = od.Energy(elements=4, degree=2, tol=1e-2), od.Auto(rtol=1e-2), od.Auto()
 
 
 def trained(seed=0, epochs=10):
@@ -124,9 +126,13 @@ def main(pairs=100, epochs=10, peers=True, solvers=SOLVERS):
     if peers:
         curves, seconds = by_stochman(decoder, a, b)
         found["stochman"] = energies(decoder, curves), seconds, 0.0
-    print(f"{pairs} geodesics\n{'':18}{'energy':>10}{'seconds':>10}{'certified':>11}")
+    print(f"{pairs} geodesics\n{'':44}{'energy':>10}{'seconds':>10}{'certified':>11}{'speed-up':>10}{'no worse':>10}")
     for name, (energy, seconds, certified) in found.items():
-        print(f"{name:18}{energy.mean():10.4f}{seconds:10.1f}{certified:11.0%}")
+        print(f"{name:44}{energy.mean():10.4f}{seconds:10.2f}{certified:11.0%}", end="")
+        if peers and seconds:
+            other, took, _ = found["stochman"]
+            print(f"{took / seconds:9.1f}x{np.mean(energy <= other):10.0%}", end="")
+        print()
     return found
 
 

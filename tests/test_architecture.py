@@ -14,7 +14,7 @@ import orthodrome as od
 PACKAGE = pathlib.Path(od.__file__).parent
 
 ORDER = [
-    "status", "_boundary", "compilation", "batching", "datasets", "io", "metrics", "torch", "models", "curves", "elimination", "elements",
+    "status", "_boundary", "compilation", "batching", "datasets", "io", "elimination", "metrics", "torch", "models", "curves", "elements",
     "chords", "krylov", "judging", "roadmap", "solvers", "solving", "saving", "path", "maps",
     "distances", "gradients", "plotting", "__init__", "demo", "cli", "__main__",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ import pytest
 
 import orthodrome as od
 from orthodrome import chords, elements
+from orthodrome.metrics import pullback
 from test_elements import assembled
 
 SURFACE = od.Pullback(lambda x: jnp.concatenate([x, jnp.sin(x) @ jnp.ones((3, 2)), (x @ x)[None]]))
@@ -21,10 +22,19 @@ def test_chords_have_the_derivatives_they_say(degree, rng):
     widths, nodes = jnp.array([0.1, 0.2, 0.4, 0.3]), rng.standard_normal((4 * degree + 1, 3))
     with jax.enable_x64(True):
         widths, nodes = jnp.asarray(widths, float), jnp.asarray(nodes)
-        total = chords.assemble(SURFACE, nodes, widths)
-        energy = lambda x: chords.assemble(SURFACE, x, widths).energy
+        total = chords.assemble(SURFACE, nodes, widths, SURFACE, True)
+        energy = lambda x: chords.assemble(SURFACE, x, widths, SURFACE, True).energy
         gradient, hessian = (jax.jit(f(energy))(nodes) for f in (jax.grad, jax.hessian))
-        np.testing.assert_allclose(chords.gradient(SURFACE, nodes, widths), total.gradient, atol=1e-10)
+        by_ends = chords.pull_at_ends(SURFACE, nodes, widths)
+        ends = elements.gather(by_ends)
+        np.testing.assert_allclose(ends, elements.gather(total.gradient)[::degree], atol=1e-10)
+        roughly = chords.assemble(SURFACE, nodes, widths, SURFACE.rougher(), True)
+        np.testing.assert_array_equal(roughly.gradient, total.gradient)
+        assert 0 < np.abs(roughly.hessian - total.hessian).max() < 1e-5 * np.abs(total.hessian).max()
+        part = chords.assemble(SURFACE, nodes, widths, SURFACE, False)
+        np.testing.assert_array_equal(part.hessian, part.laplacian)
+        np.testing.assert_allclose(part.gradient[1:-1], total.gradient[1:-1], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(part.laplacian, total.laplacian, rtol=1e-12, atol=1e-12)
     H, g = assembled(np.asarray(total.hessian), np.asarray(total.gradient).reshape(4, -1), degree, 3)
     B, _ = assembled(np.asarray(total.laplacian), np.asarray(total.gradient).reshape(4, -1), degree, 3)
     np.testing.assert_allclose(g, np.ravel(gradient[1:-1]), rtol=1e-8, atol=1e-9)
@@ -32,10 +42,25 @@ def test_chords_have_the_derivatives_they_say(degree, rng):
     assert np.linalg.eigvalsh(B)[0] > 0
 
 
+def test_a_curve_in_pieces_that_fit_into_memory_has_the_same_derivatives(rng, monkeypatch):
+    nodes, widths = rng.standard_normal((13, 3)), np.array([0.1, 0.2, 0.4, 0.3])
+    found = []
+    with jax.enable_x64(True):
+        for numbers in (pullback.CHUNK, 6 * 3 * 7, 1):  # all four elements at once, two, one
+            monkeypatch.setattr(pullback, "CHUNK", numbers)
+            total = chords.assemble(SURFACE, jnp.asarray(nodes), jnp.asarray(widths), SURFACE, True)
+            loads = np.asarray(total.gradient).reshape(4, -1)
+            found.append((total.energy, *assembled(np.asarray(total.hessian), loads, 3, 3)))
+    for other in found[1:]:
+        for one, same in zip(other, found[0], strict=True):
+            np.testing.assert_allclose(one, same, rtol=1e-10, atol=1e-10)
+
+
 def test_a_polylines_energy_is_the_sum_of_its_squared_chords(rng):
     nodes, h = rng.standard_normal((6, 2)), 1 / 5
     with jax.enable_x64(True):
-        found = chords.assemble(od.Pullback(bowl), jnp.asarray(nodes), jnp.full(5, h)).energy
+        metric = od.Pullback(bowl)
+        found = chords.assemble(metric, jnp.asarray(nodes), jnp.full(5, h), metric, True).energy
         images = jax.vmap(bowl)(jnp.asarray(nodes))
     assert np.isclose(found, np.sum(np.diff(images, axis=0) ** 2) / (2 * h), rtol=1e-13)
 
@@ -52,7 +77,8 @@ def test_the_energy_by_chords_has_order_2s(degree):
         ).energy
         for K in (8, 16):
             nodes = curve(elements.node_times(np.linspace(0, 1, K + 1), degree))
-            errors.append(float(abs(chords.assemble(metric, jnp.asarray(nodes), jnp.full(K, 1 / K)).energy - exact)))
+            energy = chords.assemble(metric, jnp.asarray(nodes), jnp.full(K, 1 / K), metric, True).energy
+            errors.append(float(abs(energy - exact)))
     assert errors[1] < errors[0] / 2 ** (2 * degree - 0.5)
 
 
@@ -169,7 +195,7 @@ def test_fifty_latent_and_a_hundred_thousand_output_dimensions_need_no_tensor_of
         "tensor": (metric.tensor_at, (LATENT,)),
         "acceleration": (metric.acceleration_at, (LATENT,), (LATENT,)),
         "many accelerations": (lambda x, v: metric.motion_along(x, v)[0], (128, LATENT), (128, LATENT)),
-        "energy": (lambda n, w: chords.assemble(metric, n, w), (33, LATENT), (16,)),
+        "energy": (lambda n, w: chords.assemble(metric, n, w, metric, True), (33, LATENT), (16,)),
         "second variation": (metric.variation_along, (16, LATENT), (16, LATENT)),
     }
     for name, (function, *shapes) in programs.items():

@@ -32,9 +32,9 @@ def distance(metric: Metric, a: Any, b: Any, solver: Solver | None = None, retur
     start, end, shape = solving.require_ends(metric, a, b, ("a", "b"))
     length = np.empty(len(start))
     records = []
-    for block, solution, verdict in solving.solve(metric, start, end, solver):
-        length[block] = verdict.length
-        records.append((solution.status, verdict))
+    for block, solution, judgement in solving.solve(metric, start, end, solver):
+        length[block] = judgement.verdict.length
+        records.append((solution.status, judgement))
     info = solving.Info.collect(records, shape)
     _boundary.warn_unconverged(np.asarray(info.status), "paths")
     out = length.reshape(shape)[()]
@@ -109,7 +109,7 @@ def _solved(
 
 
 def _solve_block(metric: Metric, a: Array, b: Array, solver: Solver) -> tuple[Array, Verdict]:
-    blocks = [(solution.status, verdict) for _, solution, verdict in solving.solve(metric, a, b, solver)]
+    blocks = [(solution.status, judged.verdict) for _, solution, judged in solving.solve(metric, a, b, solver)]
     return np.concatenate([status for status, _ in blocks]), Verdict.concatenate([verdict for _, verdict in blocks])
 
 

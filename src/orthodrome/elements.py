@@ -187,6 +187,17 @@ def element_nodes(nodes: Float[Array, "N d"], elements: int) -> Float[Array, "K 
     return jnp.concatenate([each[:, 1:], each[:, :1], right], axis=1)
 
 
+def gather(loads: Float[Array, "K corners d"]) -> Float[Array, "N d"]:
+    """The loads of all elements on each node, together."""
+    degree = loads.shape[1] - 1
+    return nodes_of(loads).at[degree:-1:degree].add(loads[:-1, -1])
+
+
+def deal(loads: Float[Array, "N d"], elements: int) -> Float[Array, "K corners d"]:
+    """Loads on the nodes, each given to one element: `gather` is the way back."""
+    return element_nodes(loads, elements).at[:-1, -1].set(0.0)
+
+
 def gradient(metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K"]) -> Float[Array, "K corners d"]:
     """The derivative of the energy by the nodes of each element."""
     c, v = at_gauss_points(nodes, widths)
@@ -204,5 +215,4 @@ def hermite(metric: Metric, nodes: Any, widths: Any, gradient: Any) -> tuple[Any
     from_right, from_left = -gradient[:, -2], gradient[:, -1]
     momentum = jnp.concatenate([from_right[:1], 0.5 * (from_right[1:] + from_left[:-1]), from_left[-1:]])
     ends = nodes[:: (len(nodes) - 1) // len(widths)]
-    velocity = metric.raise_along(ends, momentum)
-    return ends, velocity, metric.motion_along(ends, velocity)[0]
+    return ends, *metric.launch_along(ends, momentum)

@@ -80,13 +80,13 @@ def _solve(metric: Metric, a: Any, b: Any, solver: Solver) -> tuple[Any, ...]:
     metric = jax.tree.map(lambda leaf: np.asarray(leaf) if eqx.is_array(leaf) else leaf, metric)
     start, end, shape = solving.require_ends(metric, np.asarray(a), np.asarray(b), ("a", "b"))
     columns, status = [], []
-    for _, solution, verdict in solving.solve(metric, start, end, solver):
+    for _, solution, judgement in solving.solve(metric, start, end, solver):
         curve = solution.curve
         times, widths = gauss_times(curve, PANELS)
         weights = np.broadcast_to(widths[..., None] * GAUSS_WEIGHTS, (len(curve), PANELS, len(GAUSS_WEIGHTS)))
         times = times.reshape(*times.shape[:-2], TIMES)
         along, ends = curve.derivatives(times, (0, 1)), curve.evaluate(ENDS, 1)
-        columns.append((verdict.length, weights.reshape(-1, TIMES), *along, ends))
+        columns.append((judgement.verdict.length, weights.reshape(-1, TIMES), *along, ends))
         status.append(solution.status)
     _boundary.warn_unconverged(np.concatenate(status), "paths")
     return tuple(

@@ -29,8 +29,9 @@ GAUSS, GAUSS_WEIGHTS = elements.basis(GAUSS_POINTS).gauss, elements.basis(GAUSS_
 """The rule on [0, 1]."""
 
 
-PANELS = 8
-"""Panels of the first quadrature at least; it has half as many as the curve has pieces, the next one twice that."""
+PANELS, FEW_PANELS = 8, 4
+"""Panels of the first quadrature at least; it has half as many as the curve has pieces, the next one twice that. Few
+where each point is dear: on the pullback of a map, which may be a large network."""
 
 CLOSE_LOOKS = 3
 """How many meshes, each twice as fine, may be tried until the second variation is positive on one: a coarse one can
@@ -105,6 +106,38 @@ class Verdict:
         return Verdict(*map(np.concatenate, columns))
 
 
+class Case(NamedTuple):
+    """What the judge is asked: whether P curves are geodesics from `start` to `end`, (P, d) each."""
+
+    metric: Metric
+    curve: Curve
+    start: Array
+    end: Array
+    rtol: float = RTOL
+
+    def take(self, index: Any) -> "Case":
+        """Some of the curves."""
+        return Case(self.metric, self.curve.take(index), self.start[index], self.end[index], self.rtol)
+
+
+@dataclasses.dataclass(eq=False)
+class Judgement:
+    """A verdict, or a case: to judge costs as much as to solve, so it is done when somebody asks."""
+
+    about: Verdict | Case
+
+    @property
+    def verdict(self) -> Verdict:
+        """The judge is asked once."""
+        if isinstance(self.about, Case):
+            self.about = judge(*self.about)
+        return self.about
+
+    def take(self, index: Any) -> "Judgement":
+        """On some of the curves."""
+        return Judgement(self.about.take(index))
+
+
 @np.errstate(all="ignore")  # a curve that runs to infinity gets NaN, a status and a warning of ours
 def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = RTOL) -> Verdict:
     """Judge P curves that should be geodesics from `start` to `end`, (P, d) each."""
@@ -115,7 +148,7 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
     length, energy, change, gap = (np.full(P, np.nan) for _ in range(4))
     worst, slowest, fastest, fine_enough = np.zeros(P), np.full(P, np.inf), np.zeros(P), np.zeros(P, dtype=bool)
     minimising, leaps = np.zeros(P, dtype=bool), np.zeros(P, dtype=bool)
-    pending, panels = np.arange(P), max(PANELS, power_of_two(curve.pieces) // 2)
+    pending, panels = np.arange(P), max(FEW_PANELS if metric.embedded else PANELS, power_of_two(curve.pieces) // 2)
     for level in itertools.count():
         numbers = pending.size * panels * (GAUSS_POINTS + 1) * d
         for some in np.array_split(pending, max(1, -(-numbers // BLOCK_NUMBERS))):

@@ -9,7 +9,7 @@ import numpy as np
 
 from orthodrome import _boundary, batching, solving
 from orthodrome.curves import PiecewiseCurve
-from orthodrome.judging import initial_velocity, judge
+from orthodrome.judging import Judgement, initial_velocity, judge
 from orthodrome.metrics import Metric
 from orthodrome.path import Path
 from orthodrome.solvers import Solver
@@ -57,15 +57,14 @@ def log_map(metric: Metric, base: Any, point: Any, solver: Solver | None = None,
     a, b, shape = solving.require_ends(metric, base, point, ("base", "point"))
     velocity = np.empty_like(a)
     records = []
-    for block, solution, verdict in solving.solve(metric, a, b, solver):
+    for block, solution, judgement in solving.solve(metric, a, b, solver):
         own = solution.curve.evaluate(np.zeros(1), 1)[:, 0]
         converged = (solution.status == Status.CONVERGED)[:, None]
         velocity[block] = np.where(converged, initial_velocity(metric, solution.curve), own)
-        records.append((solution.status, verdict))
-    info = solving.Info.collect(records, shape)
-    _boundary.warn_unconverged(np.asarray(info.status), "logarithms")
+        records.append((solution.status, judgement))
+    _boundary.warn_unconverged(np.concatenate([status for status, _ in records]), "logarithms")
     velocity = velocity.reshape((*shape, a.shape[-1]))
-    return (velocity, info) if return_info else velocity
+    return (velocity, solving.Info.collect(records, shape)) if return_info else velocity
 
 
 def exp_map(metric: Metric, base: Any, velocity: Any, return_info: bool = False) -> Any:
@@ -114,7 +113,7 @@ def geodesic(metric: Metric, base: Any, velocity: Any) -> Path:
     curve = PiecewiseCurve(t, c, w, acceleration)
     verdict = judge(metric, curve, a, curve.end)
     verdict = dataclasses.replace(verdict, flaw=np.where(status == Status.CONVERGED, verdict.flaw, Flaw.CUT_SHORT))
-    path = Path(metric, curve, shape, verdict, status, steps, np.ones(len(a), int), "geodesic()")
+    path = Path(metric, curve, shape, Judgement(verdict), status, steps, np.ones(len(a), int), "geodesic()")
     _boundary.warn_unconverged(status, "geodesics")
     return path
 

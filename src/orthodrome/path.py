@@ -17,7 +17,7 @@ from orthodrome.curves import (
     concatenate_curves,
     uniform_process,
 )
-from orthodrome.judging import Verdict, judge
+from orthodrome.judging import Case, Judgement, Verdict
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Others, Solver
 from orthodrome.status import Flaw, Status
@@ -37,8 +37,8 @@ class Path:
     curve: Curve
     """The curves, flattened to (P, ...)."""
     shape: tuple[int, ...]
-    verdict: Verdict
-    """What the judge found, flattened to (P,)."""
+    judgement: Judgement
+    """Of the P curves."""
     solver_status: Array
     """(P,)"""
     solver_iterations: Array
@@ -50,6 +50,11 @@ class Path:
     others: Others | None = None
 
     # --- what was found, and how sure it is ---
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the judge found, flattened to (P,). If the solver did not ask it already, it is asked now, once."""
+        return self.judgement.verdict
 
     @property
     def length(self) -> Any:
@@ -114,7 +119,7 @@ class Path:
                 self,
                 curve=concatenate_curves([self.curve.take([i]), mine.curve]),
                 shape=(1 + len(mine.problem),),
-                verdict=Verdict.concatenate([self.verdict.take([i]), mine.verdict]),
+                judgement=Judgement(Verdict.concatenate([self.verdict.take([i]), mine.verdict])),
                 solver_status=np.concatenate(
                     [self.solver_status[[i]], np.where(mine.verdict.certified, Status.CONVERGED, Status.UNRESOLVED)]
                 ),
@@ -192,8 +197,8 @@ class Path:
         process = uniform_process(mesh, kernel, noise)
         a, b = self.curve.start, self.curve.end
         curve = GPCurve(process, a, b, self.curve.evaluate(process.knots, 2))
-        verdict = judge(self._metric, curve, a, b)
-        return dataclasses.replace(self, curve=curve, verdict=verdict, solver=f"the posterior of {self.solver}")
+        judgement = Judgement(Case(self._metric, curve, a, b))
+        return dataclasses.replace(self, curve=curve, judgement=judgement, solver=f"the posterior of {self.solver}")
 
     # --- many paths, files, people ---
 
@@ -206,7 +211,7 @@ class Path:
             self,
             curve=self.curve.take(flat),
             shape=chosen.shape,
-            verdict=self.verdict.take(flat),
+            judgement=self.judgement.take(flat),
             solver_status=self.solver_status[flat],
             solver_iterations=self.solver_iterations[flat],
             solver_starts=self.solver_starts[flat],
@@ -304,13 +309,14 @@ def shortest_path(metric: Metric, start: Any, end: Any, solver: Solver | None = 
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     a, b, shape = solving.require_ends(metric, start, end, ("start", "end"))
     blocks = list(solving.solve(metric, a, b, solver, _require_init(init, shape, a.shape[-1])))
-    slices, solutions, verdicts = zip(*blocks, strict=True)
+    slices, solutions, _ = zip(*blocks, strict=True)
     others = [s.others for s in solutions if s.others is not None]
+    verdicts, curve = [s.verdict for s in solutions if s.verdict], concatenate_curves([s.curve for s in solutions])
     path = Path(
         metric,
-        concatenate_curves([s.curve for s in solutions]),
+        curve,
         shape,
-        Verdict.concatenate(verdicts),
+        Judgement(Verdict.concatenate(verdicts) if verdicts else Case(metric, curve, a, b, solver.rtol)),
         np.concatenate([s.status for s in solutions]),
         np.concatenate([s.iterations for s in solutions]),
         np.concatenate([np.ones(len(s.status), int) if s.starts is None else s.starts for s in solutions]),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from orthodrome.curves import GaussianProcess, GPCurve, Matern, PiecewiseCurve, SquaredExponential
-from orthodrome.judging import Verdict
+from orthodrome.judging import Judgement, Verdict
 from orthodrome.metrics import LocalPCA
 
 FORMAT = 2
@@ -23,7 +23,7 @@ def write(file: str | FilePath, path: dict[str, Any]) -> None:
     curve, metric = path["curve"], path["metric"]
     header = {"format": FORMAT, "shape": path["shape"], "solver": path["solver"]}
     arrays = {name: path[f"solver_{name}"] for name in ("status", "iterations", "starts")}
-    arrays |= _fields(path["verdict"])
+    arrays |= _fields(path["judgement"].verdict)
     if isinstance(curve, GPCurve):
         process = curve.process
         header["kernel"] = {"name": type(process.kernel).__name__, **dataclasses.asdict(process.kernel)}
@@ -67,7 +67,7 @@ def read(file: str | FilePath) -> dict[str, Any]:
         "metric": LocalPCA(*(arrays[f"metric_{name}"] for name in ("data", "sigma", "rho"))) if has_metric else None,
         "curve": curve,
         "shape": tuple(header["shape"]),
-        "verdict": Verdict(**{field.name: arrays[field.name] for field in dataclasses.fields(Verdict)}),
+        "judgement": Judgement(Verdict(**{field.name: arrays[field.name] for field in dataclasses.fields(Verdict)})),
         "solver_status": arrays["status"],
         "solver_iterations": arrays["iterations"],
         "solver_starts": arrays["starts"],

@@ -1,4 +1,4 @@
-"""From two arrays of points to judged curves, block by block, in bounded memory."""
+"""From two arrays of points to curves, block by block, in bounded memory."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 
 from orthodrome import _boundary
 from orthodrome.curves import Curve
-from orthodrome.judging import Verdict, judge
+from orthodrome.judging import Case, Judgement, Verdict
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Auto, Solution, Solver
 from orthodrome.status import Status
@@ -16,11 +16,11 @@ from orthodrome.status import Status
 Array = np.ndarray[Any, Any]
 
 BLOCK = 2048
-"""Problems solved and judged together: enough to keep every core busy, few enough to stop between them."""
+"""Problems solved together: enough to keep every core busy, few enough to stop between them."""
 
 
 BLOCK_NUMBERS = 2**16
-"""Coordinates of the ends solved and judged together, so that memory does not grow with the dimension either."""
+"""Coordinates of the ends solved together, so that memory does not grow with the dimension either."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,10 +37,10 @@ class Info:
     """Estimated relative error of the length."""
 
     @staticmethod
-    def collect(blocks: Sequence[tuple[Array, Verdict]], shape: tuple[int, ...]) -> "Info":
-        """The statuses and verdicts of some blocks, in the shape of the call."""
+    def collect(blocks: Sequence[tuple[Array, Judgement]], shape: tuple[int, ...]) -> "Info":
+        """The statuses and judgements of some blocks, in the shape of the call."""
         status = np.concatenate([status for status, _ in blocks])
-        verdict = Verdict.concatenate([verdict for _, verdict in blocks])
+        verdict = Verdict.concatenate([judgement.verdict for _, judgement in blocks])
         columns = (status == Status.CONVERGED, verdict.certified, status, verdict.error)
         return Info(*(column.reshape(shape)[()] for column in columns))
 
@@ -77,13 +77,12 @@ def require_ends(metric: Metric, start: Any, end: Any, names: tuple[str, str]) -
 
 def solve(
     metric: Metric, start: Array, end: Array, solver: Solver, init: Curve | None = None
-) -> Iterator[tuple[slice, Solution, Verdict]]:
-    """Solve and judge P problems, (P, d) each; yields a block of them at a time."""
+) -> Iterator[tuple[slice, Solution, Judgement]]:
+    """Solve P problems, (P, d) each; yields a block of them at a time, to be judged by whoever wants to know."""
     size = max(1, min(BLOCK, BLOCK_NUMBERS // start.shape[1]))
     for first in range(0, max(len(start), 1), size):
         block = slice(first, first + size)
         a, b = start[block], end[block]
         begin = None if init is None else init.take(block)
         solution = solver.solve(metric, a, b, begin)
-        verdict = solution.verdict or judge(metric, solution.curve, a, b, solver.rtol)
-        yield block, solution, verdict
+        yield block, solution, Judgement(solution.verdict or Case(metric, solution.curve, a, b, solver.rtol))

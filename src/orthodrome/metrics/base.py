@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from orthodrome import _boundary, batching
+from orthodrome import _boundary, batching, elimination
 
 SYMMETRY_TOLERANCE = 1e-10
 """A tensor whose two halves differ by more than this, relative to its largest entry, is a mistake and not rounding."""
@@ -43,12 +43,17 @@ class Metric(eqx.Module):
     def dim(self) -> int | None:
         """The number of coordinates, or None if the metric takes points of any dimension."""
 
-    concurrent: ClassVar[bool] = False
-    """Whether its compiled code may run in several threads at once. Batched LAPACK calls (Cholesky, eigenvalues) may
-    not: from about d = 16 on, two of them at the same time stop XLA for good."""
-
     diagonal: ClassVar[bool] = False
     """Whether the tensor is diagonal everywhere: in many dimensions that saves much work."""
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether its compiled code may run in several threads at once.
+
+        Batched LAPACK calls (Cholesky, eigenvalues), which a function of a user may make, may not: from about d = 16
+        on, two of them at the same time stop XLA for good.
+        """
+        return False
 
     @property
     def embedded(self) -> bool:
@@ -114,15 +119,17 @@ class Metric(eqx.Module):
         """How many Jacobians of `embed_at` may be held at once."""
         raise TypeError(f"{type(self).__name__} is not the pullback of a map.")
 
+    def at_once(self, dim: int) -> int:
+        """How many points it is good to evaluate at once, at most: with many more, memory would slow them down."""
+        return 2**30
+
     def log_volume_at(self, x: Float[Array, " d"]) -> Float[Array, ""]:
         """½ log det M(x): how much volume the metric gives to a unit of coordinate volume."""
-        return jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(self.tensor_at(x)))))
+        return log_volume(self.tensor_at(x))
 
     def smallest_eigenvalue_at(self, x: Float[Array, " d"]) -> Float[Array, ""]:
         """The smallest eigenvalue of M(x); NaN where M is not finite or not symmetric."""
-        M = self.tensor_at(x)
-        symmetric = jnp.max(jnp.abs(M - M.T)) <= SYMMETRY_TOLERANCE * jnp.max(jnp.abs(M))
-        return jnp.where(symmetric, jnp.linalg.eigvalsh(M)[0], jnp.nan)
+        return smallest_eigenvalue(self.tensor_at(x))
 
     def smoother(self, factor: float) -> "Metric | None":
         """The metric with its `scale` so many times as large, to see past small features; None if there is none."""
@@ -150,6 +157,11 @@ class Metric(eqx.Module):
         """u ↦ M(x) u, for vectors (m, d)."""
         M = jax.vmap(self.tensor_at)(x)
         return lambda u: jnp.einsum("mij,mj->mi", M, u)
+
+    def launch_along(self, x: Float[Array, "m d"], p: Float[Array, "m d"]) -> tuple[Any, Any]:
+        """Velocity and acceleration of the geodesics through x with momenta p = M c'."""
+        v = self.raise_along(x, p)
+        return v, self.motion_along(x, v)[0]
 
     def raise_along(self, x: Float[Array, "m d"], p: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """M(x)⁻¹ p."""
@@ -238,7 +250,19 @@ class Metric(eqx.Module):
 
 def solve_positive(M: Float[Array, "d d"], y: Float[Array, " d"]) -> Float[Array, " d"]:
     """M⁻¹ y for a positive definite M; NaN for any other, where an LU solve would return a plausible number."""
-    return jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(M), True), y)
+    x, pivot = elimination.solve_dense(M, y)
+    return jnp.where(pivot > 0, x, jnp.nan)
+
+
+def log_volume(M: Float[Array, "d d"]) -> Float[Array, ""]:
+    """½ log det M."""
+    return jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(M))))
+
+
+def smallest_eigenvalue(M: Float[Array, "d d"]) -> Float[Array, ""]:
+    """NaN where M is not symmetric."""
+    symmetric = jnp.max(jnp.abs(M - M.T)) <= SYMMETRY_TOLERANCE * jnp.max(jnp.abs(M))
+    return jnp.where(symmetric, jnp.linalg.eigvalsh(M)[0], jnp.nan)
 
 
 # Module-level functions, so that compiled code is shared by all metrics of one kind. Points are (m, d).

@@ -61,7 +61,6 @@ class LocalPCA(Metric):
     than `truncation`, relatively (docs/derivations/local_pca.md). The methods that end in `_at` always take all data.
     """
 
-    concurrent: ClassVar[bool] = True
     diagonal: ClassVar[bool] = True
 
     data: np.ndarray[Any, Any]
@@ -92,6 +91,10 @@ class LocalPCA(Metric):
             if rho is None
             else _boundary.as_positive(rho, "rho")
         )
+
+    @property
+    def concurrent(self) -> bool:
+        return True
 
     @property
     def dim(self) -> int:

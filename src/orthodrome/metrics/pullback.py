@@ -10,11 +10,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from orthodrome import _boundary
-from orthodrome.metrics.base import Jet, Metric, solve_positive
+from orthodrome.metrics.base import Jet, Metric, log_volume, smallest_eigenvalue, solve_positive
 from orthodrome.metrics.tensor import output_shape
 
 CHUNK = 2**22
-"""Numbers in the Jacobians that are formed at once: bounds memory (32 MiB), however many outputs the map has."""
+"""Numbers in the Jacobians that are held at once: bounds memory (32 MiB), however many outputs the map has."""
+
+CACHED = 2**15
+"""Numbers in the Jacobians that are formed at once where they need not be held: with all that goes before them in a
+network, they should stay in a core's cache."""
 
 
 class Pullback(Metric):
@@ -58,6 +62,11 @@ class Pullback(Metric):
     def dim(self) -> None:
         """None: the map decides which points it takes."""
         return None
+
+    @property
+    def concurrent(self) -> bool:
+        parts = [self.mean] + [part for part in (self.std, self.ambient) if callable(part) or isinstance(part, Metric)]
+        return all(getattr(part, "concurrent", False) for part in parts)
 
     @property
     def embedded(self) -> bool:
@@ -127,9 +136,8 @@ class Pullback(Metric):
         return Jet(0.5 * push @ push, B.T @ push, J.T @ push, B.T @ B - bent, B.T @ J, M)
 
     def rougher(self) -> Metric:
-        std = None if self.std is None else _InSingle(self.std)
-        ambient, ridge = self.ambient, 0.0 if self.ridge is None else self.ridge
-        return Pullback(_InSingle(self.mean), std, ambient=ambient, ridge=ridge)
+        rough = eqx.tree_at(lambda metric: metric.mean, self, _InSingle(self.mean))
+        return rough if self.std is None else eqx.tree_at(lambda metric: metric.std, rough, _InSingle(self.std))
 
     # --- many points: as many at once as their Jacobians have room ---
 
@@ -140,6 +148,18 @@ class Pullback(Metric):
     def motion_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> tuple[Any, Callable[[Any], Any]]:
         f, M = self._each(self._motion_at, x, v)
         return f, lambda u: jnp.einsum("mij,mj->mi", M, u)
+
+    def launch_along(self, x: Float[Array, "m d"], p: Float[Array, "m d"]) -> tuple[Any, Any]:
+        if not self.embedded:
+            return super().launch_along(x, p)
+
+        def launch(x: Any, p: Any) -> tuple[Any, Any]:
+            J = jax.jacfwd(self.embed_at)(x)
+            M = J.T @ J
+            v = solve_positive(M, p)
+            return v, -solve_positive(M, J.T @ self._bend_at(x, v))
+
+        return self._each(launch, x, p)
 
     def raise_along(self, x: Float[Array, "m d"], p: Float[Array, "m d"]) -> Float[Array, "m d"]:
         return self._each(self.raise_at, x, p)
@@ -154,18 +174,24 @@ class Pullback(Metric):
         return self._each(self.variation_at, x, v)
 
     def log_volume_along(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
-        return self._each(self.log_volume_at, x)
+        return jax.lax.map(log_volume, self._each(self.tensor_at, x))
 
     def smallest_eigenvalue_along(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
-        return self._each(self.smallest_eigenvalue_at, x)
+        return jax.lax.map(smallest_eigenvalue, self._each(self.tensor_at, x))  # one by one: see `concurrent`
 
     def _each(self, function: Callable[..., Any], *rows: Any) -> Any:
-        return in_chunks(function, self.room(rows[0].shape[-1]), *rows)
+        return in_chunks(function, self.at_once(rows[0].shape[-1]), *rows)
+
+    def at_once(self, dim: int) -> int:
+        return self._fitting(CACHED, dim)
 
     def room(self, dim: int) -> int:
         """How many Jacobians may be held at once."""
+        return self._fitting(CHUNK, dim)
+
+    def _fitting(self, numbers: int, dim: int) -> int:
         size = jax.eval_shape(lambda x: self.embed_at(x), jax.ShapeDtypeStruct((dim,), jnp.result_type(float))).size
-        return max(1, CHUNK // (size * dim))
+        return max(1, numbers // (size * dim))
 
     def require_points(self, value: Any, name: str) -> np.ndarray[Any, Any]:
         points = _boundary.as_points(value, name)
@@ -190,6 +216,10 @@ class _InSingle(eqx.Module):
     """A map in single precision: several times faster, if it has much to do."""
 
     map: Callable[[Any], Any]
+
+    @property
+    def concurrent(self) -> bool:
+        return getattr(self.map, "concurrent", False)
 
     def __call__(self, x: Any) -> Any:
         return jnp.asarray(self.map(x.astype(jnp.float32)), x.dtype)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -64,6 +64,8 @@ class Encoder(eqx.Module):
 class Mean(eqx.Module):
     """z ↦ the mean of p(x | z): a network in the box that the data fill, moved and stretched to their own units."""
 
+    concurrent: ClassVar[bool] = True
+
     network: MLP
     center: Any
     scale: Any
@@ -75,6 +77,8 @@ class Mean(eqx.Module):
 
 class NetworkStd(eqx.Module):
     """z ↦ the standard deviation of p(x | z), by a network. Far from the data it says nothing in particular."""
+
+    concurrent: ClassVar[bool] = True
 
     network: MLP
     scale: Any
@@ -99,6 +103,8 @@ class RBFStd(eqx.Module):
     The precision β(z) = W φ(z) + ζ is a sum of bumps φₖ(z) = exp(−λₖ ‖z − cₖ‖²) around centres among the latent codes,
     with positive weights W; σ = β^(−½). Beyond the bumps only the floor ζ is left.
     """
+
+    concurrent: ClassVar[bool] = True
 
     centers: Any
     """(K, d)"""

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from orthodrome import _boundary, batching, chords, elements, krylov
+from orthodrome.batching import STEP_TILE
 from orthodrome.curves import Curve, PiecewiseCurve, straight_line
 from orthodrome.metrics import Metric
 from orthodrome.solvers.base import Array, Solution, Solver
@@ -28,6 +29,12 @@ how shallow a saddle can still be left."""
 
 ROUNDING = 1e-12
 """A promised relative gain in energy below this drowns in rounding: the descent has arrived."""
+
+ROUGH = 1e-5
+"""Relative noise of an energy in single precision: differences below it count as none."""
+
+SLOW = 0.25
+"""Gauss–Newton's method gives way to Newton's when a step promises more than this fraction of what the last one did."""
 
 BEND = 0.03
 """Where the second variation is not positive, a step is bent by a wave of this size, in units of the curve's length."""
@@ -98,6 +105,18 @@ def descend(
     metric: Metric, nodes: Array, breaks: Array, tol: float, max_iter: int, least_damping: float = LEAST_DAMPING
 ) -> Descent:
     """Lower the energy of P curves, given by nodes (P, N, d) and breaks (P, K + 1), as far as it goes."""
+    found = _descend(metric, nodes, breaks, _Common(*map(np.asarray, (tol, max_iter, least_damping))))
+    again = found.status != Status.CONVERGED
+    if metric.embedded and again.any():  # single precision was perhaps not enough
+        precise = _Common(*map(np.asarray, (tol, max_iter, least_damping)), precise=True)
+        more = _descend(metric, nodes[again], breaks[again], precise)
+        found.iterations[again] += more.iterations
+        for old, new in zip(found, more._replace(iterations=found.iterations[again]), strict=True):
+            old[again] = new
+    return found
+
+
+def _descend(metric: Metric, nodes: Array, breaks: Array, common: "_Common") -> Descent:
     P = len(nodes)
     states = _State(
         nodes=nodes,
@@ -106,13 +125,15 @@ def descend(
         slope=np.zeros(P),
         energy=np.full(P, np.inf),
         damping=np.zeros(P),
+        curved=np.full(P, not metric.embedded),
+        exact=np.full(P, not metric.embedded or common.precise),
         bent=np.zeros(P, dtype=bool),
         iteration=np.zeros(P, int),
         status=np.full(P, RUNNING),
     )
-    common = _Common(np.asarray(tol), np.asarray(max_iter), np.asarray(least_damping))
-    widths = np.diff(breaks)
-    final = batching.iterate(_step, metric, common, widths, states, points_per_step=nodes.shape[1] - 1)
+    # problems on an embedded metric go one by one: a tile of several would pay for all that each of them can do without
+    points = STEP_TILE if metric.embedded else nodes.shape[1] - 1
+    final = batching.iterate(_step, metric, common, np.diff(breaks), states, points_per_step=points)
     return Descent(final.nodes, final.energy, final.status, final.iteration, final.bent)
 
 
@@ -124,14 +145,14 @@ def smooth(metric: Metric, nodes: Array, breaks: Array) -> PiecewiseCurve:
 
 
 def _hermite(metric: Metric, nodes: Any, widths: Any) -> tuple[Any, Any, Any]:
-    gradient = chords.gradient if metric.embedded else elements.gradient
+    gradient = chords.pull_at_ends if metric.embedded else elements.gradient
     return elements.hermite(metric, nodes, widths, gradient(metric, nodes, widths))
 
 
-def _explore(metric: Metric, nodes: Any, widths: Any) -> elements.Sum | krylov.Space:
+def _explore(metric: Metric, nodes: Any, widths: Any, curved: Any, precise: bool) -> elements.Sum | krylov.Space:
     """The energy around a curve, in the way that suits the metric."""
     if metric.embedded:
-        return chords.assemble(metric, nodes, widths)
+        return chords.assemble(metric, nodes, widths, metric if precise else metric.rougher(), curved)
     return (krylov.explore if krylov.pays(metric, nodes.shape[-1]) else elements.assemble)(metric, nodes, widths)
 
 
@@ -139,6 +160,8 @@ class _Common(NamedTuple):
     tol: Any
     max_iter: Any
     least_damping: Any
+    precise: bool = False
+    """Whether second derivatives on an embedded metric are in double precision too."""
 
 
 class _State(NamedTuple):
@@ -154,6 +177,10 @@ class _State(NamedTuple):
     """The derivative of the energy along it, negative."""
     energy: Any
     damping: Any
+    curved: Any
+    """Whether the Hessian is the second variation, Newton's, or only Gauss–Newton's part of it."""
+    exact: Any
+    """Whether the energy is known in double precision."""
     bent: Any
     iteration: Any
     status: Any
@@ -162,10 +189,11 @@ class _State(NamedTuple):
 def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State:
     """One evaluation: the energy of the curve that is tried, with what the next Newton step needs."""
     trial = state.nodes + state.length * state.step
-    here = _explore(metric, trial, widths)
+    here = _explore(metric, trial, widths, state.curved, common.precise)
     first, finite = state.iteration == 0, jnp.isfinite(here.energy)
     gain = here.energy - state.energy
-    accept = finite & (first | (gain <= ARMIJO * state.length * jnp.minimum(state.slope, 0.0)))
+    slack = jnp.where(state.exact, 0.0, ROUGH * here.energy)
+    accept = finite & (first | (gain <= ARMIJO * state.length * jnp.minimum(state.slope, 0.0) + slack))
 
     # if this curve is taken: the next direction, or the end
     step, damping = _damped_step(here, state.damping, common.least_damping)
@@ -175,7 +203,9 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     length = jnp.where(stride > REACH * size, REACH * size / stride, 1.0)
     definite = damping == 0
     promise = jnp.maximum(common.tol, ROUNDING) * here.energy
-    arrived = definite & (-slope <= promise) | (here.energy == 0)
+    near = definite & (-slope <= promise) | (here.energy == 0)
+    arrived = near & state.curved
+    curved = state.curved | accept & (near | (slope < SLOW * state.slope) & ~first)
     # if not: a shorter step, where the parabola through what is known has its minimum
     shorter = -0.5 * state.slope * state.length**2 / (gain - state.slope * state.length)
     shorter = jnp.clip(jnp.where(finite, shorter, 0.0), 0.1 * state.length, 0.5 * state.length)
@@ -202,6 +232,8 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
         slope=pick(slope, state.slope),
         energy=pick(energy, state.energy),
         damping=pick(damping, state.damping),
+        curved=curved,
+        exact=pick(state.curved, state.exact) | common.precise,
         bent=state.bent | (accept & ~definite),
         iteration=iteration,
         status=status,

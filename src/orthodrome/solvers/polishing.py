@@ -19,6 +19,9 @@ ELEMENTS, REFINEMENT = 32, 2
 FEW_ELEMENTS, LARGE_REFINEMENT = 8, 4
 """The same where each point is dear: on the pullback of a map, which may be a large network."""
 
+LAX = 1e-3
+"""If the length need not be known better than this, half of these few are enough to begin with."""
+
 DEGREE = 3
 """Of its elements: their ends then have order 6, as has the curve through them."""
 
@@ -64,7 +67,8 @@ def polish(
     """
     P = problem.max() + 1
     shortest, evaluations, done = np.full(P, np.inf), np.zeros(P, int), list[Found]()
-    first, factor = (FEW_ELEMENTS, LARGE_REFINEMENT) if metric.embedded else (ELEMENTS, REFINEMENT)
+    few = FEW_ELEMENTS if rtol < LAX else FEW_ELEMENTS // 2
+    first, factor = (few, LARGE_REFINEMENT) if metric.embedded else (ELEMENTS, REFINEMENT)
     breaks = _spread(rough, first)
     while True:
         nodes = rough.evaluate(elements.node_times(breaks, DEGREE))

@@ -12,11 +12,8 @@ from orthodrome.solvers import starts
 from orthodrome.solvers.base import Array
 from orthodrome.solvers.energy import Descent, descend
 
-COARSE, DEGREE = 16, 2
-"""Elements of the curves that look for the way, and their degree."""
-
-TIMES = elements.node_times(np.linspace(0.0, 1.0, COARSE + 1), DEGREE)
-"""Of their nodes: evenly spaced."""
+COARSE, COARSER, DEGREE = 16, 8, 2
+"""Elements of the curves that look for the way, fewer where the metric is the pullback of a map, and their degree."""
 
 TOL, MAX_ITER = 1e-2, 100
 """A descent is done when another step promises this fraction of the energy, or after so many evaluations."""
@@ -61,7 +58,10 @@ class Search:
 
     def __post_init__(self) -> None:
         P, d = self.a.shape
-        self.nodes: Array = np.zeros((P, 0, len(TIMES), d))
+        self.elements = COARSER if self.metric.embedded else COARSE
+        self.times: Array = elements.node_times(np.linspace(0.0, 1.0, self.elements + 1), DEGREE)
+        """Of the nodes: evenly spaced."""
+        self.nodes: Array = np.zeros((P, 0, len(self.times), d))
         """(P, S, N, d)"""
         self.length: Array = np.zeros((P, 0))
         """(P, S), infinite where there is none."""
@@ -72,14 +72,14 @@ class Search:
 
         Then those with neighbours among the problems try their curves, where they differ; the others still more starts.
         """
-        first = self._descend(straight_line(self.a, self.b, TIMES, 0)[:, None])
+        first = self._descend(straight_line(self.a, self.b, self.times, 0)[:, None])
         unsure = first.bent | (first.iterations > QUICK)
         unsure |= np.linalg.norm(self.b - self.a, axis=1) > SHORT * self.metric.scale
         if effort > 1 and unsure.any():
             self._descend(self._more_starts(self.a[unsure], self.b[unsure]), unsure)
         if effort > 2 and unsure.any():
             best = self.nodes[np.arange(len(self.a)), np.argmin(self.length, axis=1)]
-            moved, there, news = starts.from_neighbours(self.a, self.b, best, TIMES)
+            moved, there, news = starts.from_neighbours(self.a, self.b, best, self.times)
             news &= unsure[:, None]
             if news.any():
                 self._descend(moved, news)
@@ -113,47 +113,35 @@ class Search:
         which = np.repeat(which[:, None], S, axis=1) if which.ndim == 1 else which
         problem = np.nonzero(which)[0]
         chosen[:, 0], chosen[:, -1] = self.a[problem], self.b[problem]
-        found = self._descent(chosen)
+        found = _descend_from(self.metric, chosen)
         nodes, length = np.full((len(self.a), S, *begin.shape[2:]), np.nan), np.full((len(self.a), S), np.inf)
         nodes[which], length[which] = found.nodes, found.length
         self.nodes, self.length = np.concatenate([self.nodes, nodes], 1), np.concatenate([self.length, length], 1)
         np.add.at(self.evaluations, problem, found.iterations)
         return found
 
-    def _descent(self, begin: Array) -> Descent:
-        """Descend from coarse curves (C, N, d); what has no energy to a few digits may have one to more."""
-        rougher = self.metric.rougher()
-        found = _descend_from(rougher, begin)
-        lost = ~np.isfinite(found.energy)
-        if rougher is self.metric or not lost.any():
-            return found
-        again = _descend_from(self.metric, begin[lost])
-        for old, new in zip(found, again, strict=True):
-            old[lost] = new
-        return found
-
     def _more_starts(self, a: Array, b: Array) -> Array:
         """A route along the roads and a curve on a smoother metric; where there are no data, bows."""
         smoother, found = self.metric.smoother(WIDER), []
         if self.roads is not None:
-            found.append(starts.along(self.roads.routes(self.metric, a, b, COARSE + 1)[0], TIMES))
+            found.append(starts.along(self.roads.routes(self.metric, a, b, self.elements + 1)[0], self.times))
         if smoother is not None:
-            found.append(_descend_from(smoother, straight_line(a, b, TIMES, 0)).nodes[:, None])
-        return np.concatenate(found or [starts.bows(a, b, TIMES, self.seed, BOWS)], axis=1)
+            found.append(_descend_from(smoother, straight_line(a, b, self.times, 0)).nodes[:, None])
+        return np.concatenate(found or [starts.bows(a, b, self.times, self.seed, BOWS)], axis=1)
 
     def _still_more_starts(self, a: Array, b: Array) -> Array:
         """Bows; detours along the roads."""
         no_data = self.roads is None and self.metric.smoother(WIDER) is None  # then the first bows were tried before
-        found = [starts.bows(a, b, TIMES, self.seed, MORE_BOWS if no_data else BOWS + MORE_BOWS)]
+        found = [starts.bows(a, b, self.times, self.seed, MORE_BOWS if no_data else BOWS + MORE_BOWS)]
         if self.roads is not None:
-            found.append(starts.along(self.roads.routes(self.metric, a, b, COARSE + 1, DETOURS)[0][:, 1:], TIMES))
+            found.append(starts.along(self.roads.routes(self.metric, a, b, self.elements + 1, DETOURS)[0][:, 1:], self.times))
         return np.concatenate(found, axis=1)
 
 
 def _descend_from(metric: Metric, begin: Array) -> Descent:
     """Descend from coarse curves (C, N, d)."""
-    breaks = np.broadcast_to(np.linspace(0.0, 1.0, COARSE + 1), (len(begin), COARSE + 1))
-    return descend(metric, begin, breaks, TOL, MAX_ITER, DAMPING)
+    breaks = np.linspace(0.0, 1.0, begin.shape[1] // DEGREE + 1)
+    return descend(metric, begin, np.broadcast_to(breaks, (len(begin), len(breaks))), TOL, MAX_ITER, DAMPING)
 
 
 def _sure_lengths(metric: Metric, nodes: Array, length: Array, which: Array) -> Array:

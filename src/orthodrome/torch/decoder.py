@@ -5,7 +5,7 @@ import io
 import math
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -36,6 +36,8 @@ AGREEMENT = 1e-8
 
 class Decoder(eqx.Module):
     """A decoder read from PyTorch: a function of one point `(d,)`, in plain JAX, whose weights are its leaves."""
+
+    concurrent: ClassVar[bool] = True
 
     weights: list[Any]
     graph: archive.Graph = eqx.field(static=True)

@@ -10,9 +10,6 @@ import numpy as np
 
 from orthodrome.torch.aten import Table, each, entering, plus
 
-MANY_CHANNELS = 8
-"""From so many output channels on, a matrix product for each tap of a kernel pays."""
-
 TABLE: Table = {}
 operation = entering(TABLE)
 
@@ -26,24 +23,14 @@ def convolve(
         return convolve(x[None], weight, bias, stride, padding, dilation, groups)[0]
     steps, spread = each(stride, n), each(dilation, n)
     around: Any = padding.upper() if isinstance(padding, str) else [(p, p) for p in each(padding, n)]
+    size = weight.shape[2:]
     plain = groups == 1 and set(steps + spread) == {1} and not isinstance(around, str)
-    if plain and x.dtype == jnp.float64 and len(weight) >= MANY_CHANNELS:
-        return plus(_by_products(x, weight, around), bias, n)
+    if plain and all(p < k for (p, _), k in zip(around, size, strict=True)):
+        # in compiled loops on CPUs a convolution is slow; one matrix product, shifted and added, is not
+        turned = jnp.flip(weight, range(2, 2 + n)).swapaxes(0, 1)
+        return convolve_transposed(x, turned, bias, padding=[k - 1 - p for (p, _), k in zip(around, size, strict=True)])
     out = jax.lax.conv_general_dilated(x, weight, steps, around, rhs_dilation=spread, feature_group_count=groups)
     return plus(out, bias, n)
-
-
-def _by_products(x: Any, weight: Any, around: Any) -> Any:
-    """A plain convolution as a sum of matrix products, one for each tap of the kernel.
-
-    Where a convolution in double precision is a slow loop, on CPUs, this is two to three times faster.
-    """
-    x = jnp.moveaxis(jnp.pad(x, [(0, 0), (0, 0), *around]), 1, -1)
-    taps = weight.shape[2:]
-    sizes = [length - taken + 1 for length, taken in zip(x.shape[1:-1], taps, strict=True)]
-    window = lambda tap: x[(slice(None), *(slice(t, t + size) for t, size in zip(tap, sizes, strict=True)))]
-    out = sum(window(tap) @ weight[(..., *tap)].T for tap in np.ndindex(*taps))
-    return jnp.moveaxis(out, -1, 1)
 
 
 @operation("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
@@ -59,9 +46,9 @@ def convolve_transposed(
 ) -> Any:
     """The transpose of a convolution spreads each pixel over the kernel's width.
 
-    With stride s, the output pixel s q + r gets Σₘ x[q − m] w[r + s m]. So it is an ordinary convolution for each of
-    the s phases r, on the input as it is, whose results are then dealt out over the pixels. No products with zeros
-    between the pixels, as there would be if the input were spread out first.
+    With stride s, the output pixel s q + r gets Σₘ x[q − m] w[r + s m]. So one matrix product gives what each pixel
+    sends to all taps (m, r); shifted by m they are added, and the phases r are then dealt out over the pixels. No
+    products with zeros between the pixels, as there would be if the input were spread out first.
     """
     n = weight.ndim - 2
     if x.ndim == n + 1:
@@ -75,12 +62,19 @@ def convolve_transposed(
     reach = [-(-k // s) for k, s in zip(size, steps, strict=True)]
     weight = jnp.pad(weight, [(0, 0), (0, 0), *((0, m * s - k) for m, s, k in zip(reach, steps, size, strict=True))])
     pairs = [length for pair in zip(reach, steps, strict=True) for length in pair]
-    kernel = weight.reshape(groups, into // groups, out_of, *pairs)
-    taps_axes, phase_axes = range(3, 3 + 2 * n, 2), range(4, 4 + 2 * n, 2)
-    kernel = jnp.flip(kernel, tuple(taps_axes)).transpose(0, 2, *phase_axes, 1, *taps_axes)
-    kernel = kernel.reshape(groups * out_of * math.prod(steps), into // groups, *reach)
-    phases = convolve(x, kernel, padding=[m - 1 for m in reach], groups=groups)
-    wide = phases.shape[2:]
+    shifts, turns = range(3, 3 + 2 * n, 2), range(4, 4 + 2 * n, 2)
+    kernel = weight.reshape(groups, into // groups, out_of, *pairs).transpose(0, 1, *shifts, 2, *turns)
+    kernel = kernel.reshape(groups, into // groups, -1)
+    pixels = jnp.moveaxis(x.reshape(len(x), groups, into // groups, *x.shape[2:]), 2, -1)
+    sent = pixels @ kernel[0] if groups == 1 else jnp.einsum("bg...i,git->bg...t", pixels, kernel)
+    sent = sent.reshape(*sent.shape[:-1], math.prod(reach), -1)
+    ahead = lambda shift: [(m, r - 1 - m) for m, r in zip(shift, reach, strict=True)]
+    phases = sum(
+        jnp.pad(sent[..., tap, :], [(0, 0), (0, 0), *ahead(shift), (0, 0)])
+        for tap, shift in enumerate(np.ndindex(*reach))
+    )
+    phases = jnp.moveaxis(phases, -1, 2)
+    wide = phases.shape[3:]
     phases = phases.reshape(len(x), groups * out_of, *steps, *wide)
     order = [axis for i in range(n) for axis in (2 + n + i, 2 + i)]
     full = phases.transpose(0, 1, *order).reshape(
