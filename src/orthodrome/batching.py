@@ -61,7 +61,8 @@ def over_points(function: Function, metric: Any, *arrays: Array) -> Any:
 
 def over_curves(function: Function, metric: Any, *arrays: Array, points: int) -> Any:
     """`function(metric, *rows)` for all rows of the arrays, (M, ...) each, that take about so many points a row."""
-    return _over(_Each(function), metric, arrays, max(1, min(POINT_TILE, metric.at_once(arrays[0].shape[-1])) // points))
+    at_once = min(POINT_TILE, metric.at_once(arrays[0].shape[-1]))
+    return _over(_Each(function), metric, arrays, max(1, at_once // points))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -43,7 +43,7 @@ MOST_PANELS = 1024
 PANEL_REACH = 2.0
 """A panel, with its four points, may be as long as so many of the metric's `scale`; longer ones may miss something."""
 
-QUADRATURE_RTOL = 1e-3
+QUADRATURE_RTOL = 1e-2
 """A length is believed if two successive ones say that its own error is below this fraction of the tolerance."""
 
 QUADRATURE_GAIN = 16.0
@@ -58,8 +58,8 @@ CAUTION = 2.0
 """The estimate of the error is multiplied by this: it is right to first order, and the rest should lie below it."""
 
 RESIDUAL_FACTOR = 10.0
-"""The residual's maximum may be so many √rtol: `error`, which weighs it along the whole curve, goes with its square. An
-interpolant's maximum is a spike near an end, several times larger than the rest."""
+"""The residual's root mean square along the curve may be so many √rtol: `error` goes with its square. Its maximum says
+less: where the metric has kinks, as that of a network with ELU has, no smooth curve can make it small."""
 
 ENDS = np.array([0.0, 1.0])
 
@@ -146,7 +146,13 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
         none = np.zeros(0)
         return Verdict(none, none, none, none, none, np.zeros(0, dtype=bool), np.zeros(0, dtype=int))
     length, energy, change, gap = (np.full(P, np.nan) for _ in range(4))
-    worst, slowest, fastest, fine_enough = np.zeros(P), np.full(P, np.inf), np.zeros(P), np.zeros(P, dtype=bool)
+    typical, worst, slowest, fastest, fine_enough = (
+        np.zeros(P),
+        np.zeros(P),
+        np.full(P, np.inf),
+        np.zeros(P),
+        np.zeros(P, dtype=bool),
+    )
     minimising, leaps = np.zeros(P, dtype=bool), np.zeros(P, dtype=bool)
     pending, panels = np.arange(P), max(FEW_PANELS if metric.embedded else PANELS, power_of_two(curve.pieces) // 2)
     for level in itertools.count():
@@ -158,7 +164,7 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
             change[some] = np.abs(seen.length - length[some])
             leaps[some] = np.isfinite(seen.length) & (seen.steps > LEAP * seen.length)
             length[some], energy[some] = seen.length, seen.energy
-            worst[some] = np.maximum(worst[some], seen.residual)
+            worst[some], typical[some] = np.maximum(worst[some], seen.residual), seen.mean_square
             slowest[some] = np.minimum(slowest[some], seen.slowest)
             fastest[some] = np.maximum(fastest[some], seen.fastest)
             if closely:
@@ -186,7 +192,7 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
             leaps,
             ~np.isfinite(length),
             ~_ends_meet(curve, start, end),
-            ~(residual <= RESIDUAL_FACTOR * np.sqrt(rtol)),
+            ~(np.sqrt(typical) <= RESIDUAL_FACTOR * np.sqrt(rtol) * scale),
             ~((variation <= np.sqrt(rtol)) & (uneven <= rtol)),
             ~(minimising | still),
             ~(error <= rtol),
@@ -212,6 +218,8 @@ class _Seen(NamedTuple):
     energy: Array
     residual: Array
     """The largest ‖c'' − f(c, c')‖_M."""
+    mean_square: Array
+    """The mean of its square over time."""
     slowest: Array
     fastest: Array
     steps: Array
@@ -254,6 +262,7 @@ def _look(metric: Metric, curve: Curve, panels: int, closely: bool) -> _Seen:
         length=np.sum(weights * speed, axis=(1, 2)),
         energy=0.5 * np.sum(weights * speed**2, axis=(1, 2)),
         residual=np.maximum(residual.max(axis=(1, 2)), end_residual.max(axis=1)),
+        mean_square=np.sum(weights * residual**2, axis=(1, 2)),
         slowest=all_speeds.min(axis=1),
         fastest=all_speeds.max(axis=1),
         steps=step_sizes.sum(axis=(1, 2)) + end_steps[:, 0],

@@ -47,6 +47,7 @@ class Energy(Solver):
     The curve has `elements` pieces of `degree` s with s Gauss points each: degree 1 is a polyline with the midpoint
     rule, which finds its way from afar; degree 3 is the Gauss collocation solution of order 6
     (docs/derivations/energy.md).
+    On the pullback of a map it begins with Gauss–Newton steps in single precision, which are cheap.
     Where the second variation is not positive it is damped by the metric's Laplacian until it is; steps that do not
     descend are shortened; and they are bent a little, so that a saddle is left. So it ends in a local minimiser.
     """
@@ -105,11 +106,11 @@ def descend(
     metric: Metric, nodes: Array, breaks: Array, tol: float, max_iter: int, least_damping: float = LEAST_DAMPING
 ) -> Descent:
     """Lower the energy of P curves, given by nodes (P, N, d) and breaks (P, K + 1), as far as it goes."""
-    found = _descend(metric, nodes, breaks, _Common(*map(np.asarray, (tol, max_iter, least_damping))))
+    common = _Common(np.asarray(tol), np.asarray(max_iter), np.asarray(least_damping), precise=False)
+    found = _descend(metric, nodes, breaks, common)
     again = found.status != Status.CONVERGED
     if metric.embedded and again.any():  # single precision was perhaps not enough
-        precise = _Common(*map(np.asarray, (tol, max_iter, least_damping)), precise=True)
-        more = _descend(metric, nodes[again], breaks[again], precise)
+        more = _descend(metric, nodes[again], breaks[again], common._replace(precise=True))
         found.iterations[again] += more.iterations
         for old, new in zip(found, more._replace(iterations=found.iterations[again]), strict=True):
             old[again] = new
@@ -160,7 +161,7 @@ class _Common(NamedTuple):
     tol: Any
     max_iter: Any
     least_damping: Any
-    precise: bool = False
+    precise: bool
     """Whether second derivatives on an embedded metric are in double precision too."""
 
 

@@ -134,7 +134,9 @@ class Search:
         no_data = self.roads is None and self.metric.smoother(WIDER) is None  # then the first bows were tried before
         found = [starts.bows(a, b, self.times, self.seed, MORE_BOWS if no_data else BOWS + MORE_BOWS)]
         if self.roads is not None:
-            found.append(starts.along(self.roads.routes(self.metric, a, b, self.elements + 1, DETOURS)[0][:, 1:], self.times))
+            found.append(
+                starts.along(self.roads.routes(self.metric, a, b, self.elements + 1, DETOURS)[0][:, 1:], self.times)
+            )
         return np.concatenate(found, axis=1)
 
 
