@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import orthodrome as od
+from orthodrome import judging
 from problems import problem
 
 T = np.linspace(0, 1, 11)
@@ -157,3 +158,14 @@ def test_a_path_says_in_three_lines_what_was_found(grid):
     assert len(one) == len(many) == 3
     assert "length" in one[1] and "not certified" in one[2] and "converged" in one[2]
     assert "12 Paths" in many[0] and "12 converged, " in many[2]
+
+
+def test_a_path_is_judged_once_and_only_when_somebody_asks(monkeypatch):
+    asked = []
+    judge = judging.judge
+    monkeypatch.setattr(judging, "judge", lambda *case: asked.append(len(case[1])) or judge(*case))
+    path = od.shortest_path(od.Pullback(lambda x: x), np.zeros((3, 2)), np.eye(3, 2) + 1, od.Energy(elements=4))
+    assert path(0.5).shape == (3, 2) and path.converged.all() and not asked
+    assert np.isclose(path[0].length, np.sqrt(5)) and asked == [1]
+    assert path.certified.all() and path.error.max() < 1e-10 and asked == [1, 3]
+    assert path[:2].certified.all() and asked == [1, 3]

@@ -56,6 +56,20 @@ def test_a_curve_in_pieces_that_fit_into_memory_has_the_same_derivatives(rng, mo
             np.testing.assert_allclose(one, same, rtol=1e-10, atol=1e-10)
 
 
+def test_a_map_that_single_precision_cannot_hold_is_followed_in_double():
+    a, b = np.array([-1.0, 0.3]), np.array([0.8, 0.6])
+    maps = [lambda x, k=k: jnp.exp(k + 0 * x[0]) * bowl(x) for k in (0.0, 92.0)]
+    plain, huge = (od.shortest_path(od.Pullback(g), a, b, od.Energy()) for g in maps)
+    assert huge.converged and np.isclose(huge.length, np.exp(92.0) * plain.length, rtol=1e-9)
+    assert huge.iterations > plain.iterations
+
+
+def test_the_maps_of_the_library_may_run_in_threads_and_those_of_users_may_not():
+    decoder = od.models.networks.Mean(lambda x: x, np.zeros(2), np.ones(2))
+    assert od.Pullback(decoder).concurrent and od.Pullback(decoder).rougher().concurrent
+    assert not od.Pullback(bowl).concurrent and not od.Pullback(decoder, bowl).concurrent
+
+
 def test_a_polylines_energy_is_the_sum_of_its_squared_chords(rng):
     nodes, h = rng.standard_normal((6, 2)), 1 / 5
     with jax.enable_x64(True):
