@@ -43,8 +43,9 @@ MOST_PANELS = 1024
 PANEL_REACH = 2.0
 """A panel, with its four points, may be as long as so many of the metric's `scale`; longer ones may miss something."""
 
-QUADRATURE_RTOL = 1e-2
-"""A length is believed if two successive ones say that its own error is below this fraction of the tolerance."""
+QUADRATURE_RTOL, ROUGH_QUADRATURE_RTOL = 1e-3, 1e-2
+"""A length is believed if two successive ones say that its own error is below this fraction of the tolerance; below the
+larger one where each point is dear."""
 
 QUADRATURE_GAIN = 16.0
 """The finer of two quadratures is at least so much closer than their difference: 256 times on a smooth curve."""
@@ -155,6 +156,7 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
     )
     minimising, leaps = np.zeros(P, dtype=bool), np.zeros(P, dtype=bool)
     pending, panels = np.arange(P), max(FEW_PANELS if metric.embedded else PANELS, power_of_two(curve.pieces) // 2)
+    quadrature_rtol = rtol * (ROUGH_QUADRATURE_RTOL if metric.embedded else QUADRATURE_RTOL)
     for level in itertools.count():
         numbers = pending.size * panels * (GAUSS_POINTS + 1) * d
         for some in np.array_split(pending, max(1, -(-numbers // BLOCK_NUMBERS))):
@@ -171,9 +173,7 @@ def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = 
                 gap[some], minimising[some] = seen.gap, seen.minimising
         panels *= 2
         if level:  # a non-finite length will not improve; NaN compares as settled
-            unsettled = (change > QUADRATURE_GAIN * QUADRATURE_RTOL * rtol * length) | (
-                np.isfinite(length) & ~fine_enough
-            )
+            unsettled = (change > QUADRATURE_GAIN * quadrature_rtol * length) | (np.isfinite(length) & ~fine_enough)
             unsettled |= (np.isfinite(gap) & ~minimising & (level < CLOSE_LOOKS)) | leaps
             pending = pending[unsettled[pending]]
             if not pending.size or panels > MOST_PANELS:
