@@ -21,7 +21,7 @@ import numpy as np
 import orthodrome as od
 
 LATENT, CHORDS = 10, 400
-SOLVERS = od.Energy(elements=4, degree=2, tol=1e-2), od.Auto(rtol=1e-2)
+SOLVERS = od.Energy(elements=2, tol=1e-2), od.Energy(elements=4, degree=2, tol=1e-2), od.Auto(rtol=1e-2)
 
 
 def trained(seed=0, epochs=10):
