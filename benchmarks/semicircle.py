@@ -32,9 +32,10 @@ def main():
             others = np.delete(np.arange(200), np.argmax(angle))
             base = data[np.argmax(angle)]
             if seed == 0:
-                od.shortest_path(metric, base, data[others], solver)  # compile
+                _ = od.shortest_path(metric, base, data[others], solver).certified  # compile, the judge as well
             began = time.perf_counter()
             path = od.shortest_path(metric, base, data[others], solver)
+            _ = path.certified
             seconds += time.perf_counter() - began
             solved += path.converged.sum()
             certified += (path.converged & path.certified).sum()

@@ -61,10 +61,11 @@ def workload(name):
 def ours(solver):
     def run(metric, a, b):
         began = time.perf_counter()
-        od.shortest_path(metric, a, b, solver)
+        _ = od.shortest_path(metric, a, b, solver).certified  # the judge's time counts
         first = time.perf_counter() - began
         began = time.perf_counter()
         path = od.shortest_path(metric, a, b, solver)
+        _ = path.certified
         seconds = time.perf_counter() - began
         return path(SAMPLES), path.converged, seconds / len(a), first
 

@@ -2,8 +2,8 @@
 
     python examples/interpolation.py --out demo      # demo/interpolation.png
 
-Encode both images, find the shortest path between their codes, decode along it: three lines. The straight line leaves
-the data, and what is decoded there is no digit; the path goes where the decoder is sure of itself.
+Encode both images, find the shortest path between their codes, decode along it: three lines. The straight line may
+leave the data; the path goes where the decoder is sure of itself. How much that shows depends on the pair.
 """
 
 import matplotlib.pyplot as plt

@@ -1,11 +1,13 @@
 """The judge: right about curves that are geodesics, and not fooled by curves that only look like one at the knots."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad
 
 import orthodrome as od
+from orthodrome import judging
 from orthodrome.curves import GPCurve, PiecewiseCurve, uniform_process
 from orthodrome.judging import judge
 from orthodrome.status import Flaw
@@ -191,3 +193,16 @@ def test_a_curve_that_leaps_past_the_quadrature_has_no_length():
     leap = PiecewiseCurve(np.array([[0, 1e-9, 1 - 1e-9, 1]]), stops, nothing, nothing)
     verdict = judge(sphere, leap, a, b)
     assert np.isnan(verdict.length[0]) and verdict.flaw[0] == Flaw.UNMEASURED and not verdict.certified[0]
+
+
+def test_kinks_of_a_network_do_not_keep_a_path_from_its_certificate():
+    """Where the second derivative of the map leaps, c'' does: the residual is large nearby, the length is still sure."""
+    surface = od.Pullback(lambda x: jnp.array([x[0], x[1], 3 * jax.nn.elu(x[0] + 0.3 * x[1])]))
+    path = od.shortest_path(surface, [-1.0, -0.5], [1.1, 0.7])
+    bent = lambda u: np.where(u > 0, 3 * u, 3 * np.expm1(u))  # a cylinder: unrolled, its geodesics are straight
+    across = np.array([1.0, 0.3]) / np.hypot(1.0, 0.3)
+    u = np.linspace(-1.15, 1.31, 200_001)
+    width = np.sum(np.hypot(np.diff(u) / np.hypot(1.0, 0.3), np.diff(bent(u))))
+    exact = np.hypot(width, np.array([2.1, 1.2]) @ [-across[1], across[0]])
+    assert path.certified and np.isclose(path.length, exact, rtol=1e-4)
+    assert path.residual > judging.RESIDUAL_FACTOR * np.sqrt(judging.RTOL)
