@@ -36,8 +36,9 @@ ROUGH = 1e-5
 SLOW = 0.25
 """Gauss–Newton's method gives way to Newton's when a step promises more than this fraction of what the last one did."""
 
-BEND = 0.03
-"""Where the second variation is not positive, a step is bent by a wave of this size, in units of the curve's length."""
+BEND, BEND_GROWTH = 0.03, 4.0
+"""Where the second variation is not positive, a step is bent by a wave of this size, in units of the curve's length; by
+less after such a step had to be shortened, or it would go to and fro across a narrow valley, and then by more again."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -126,6 +127,7 @@ def _descend(metric: Metric, nodes: Array, breaks: Array, common: "_Common") -> 
         slope=np.zeros(P),
         energy=np.full(P, np.inf),
         damping=np.zeros(P),
+        bend=np.full(P, BEND),
         curved=np.full(P, not metric.embedded),
         exact=np.full(P, not metric.embedded or common.precise),
         bent=np.zeros(P, dtype=bool),
@@ -178,6 +180,8 @@ class _State(NamedTuple):
     """The derivative of the energy along it, negative."""
     energy: Any
     damping: Any
+    bend: Any
+    """Of the next step, if it has to be damped."""
     curved: Any
     """Whether the Hessian is the second variation, Newton's, or only Gauss–Newton's part of it."""
     exact: Any
@@ -197,7 +201,9 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     accept = finite & (first | (gain <= ARMIJO * state.length * jnp.minimum(state.slope, 0.0) + slack))
 
     # if this curve is taken: the next direction, or the end
-    step, damping = _damped_step(here, state.damping, common.least_damping)
+    bend = jnp.where(state.length < 1, state.bend * state.length, jnp.minimum(state.bend * BEND_GROWTH, BEND))
+    bend = jnp.where(state.damping > 0, bend, state.bend)  # a bent step that had to be shortened was bent too much
+    step, damping = _damped_step(here, state.damping, common.least_damping, bend)
     slope, stride = here.slope(step), here.stride(step)
     step = jnp.where(slope > 0, -1.0, 1.0) * here.nodes(step)  # the bend may have gone uphill
     slope, size = -jnp.abs(slope), jnp.sqrt(2 * here.energy)
@@ -233,6 +239,7 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
         slope=pick(slope, state.slope),
         energy=pick(energy, state.energy),
         damping=pick(damping, state.damping),
+        bend=pick(bend, state.bend),
         curved=curved,
         exact=pick(state.curved, state.exact) | common.precise,
         bent=state.bent | (accept & ~definite),
@@ -241,14 +248,14 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     )
 
 
-def _damped_step(here: elements.Sum | krylov.Space, last: Any, least: Any) -> tuple[Any, Any]:
+def _damped_step(here: elements.Sum | krylov.Space, last: Any, least: Any, bend: Any) -> tuple[Any, Any]:
     """Newton's step and damping 0 where the second variation is positive, else a damped and bent step, and its damping.
 
     The bend is a small wave that is no direction's own; the damped system amplifies of it what leads downhill most
     steeply. Without it, a curve that is symmetric would never leave the plane of symmetry.
     """
     least = jnp.maximum(last / DAMPING_GROWTH, least)
-    pull = BEND * jnp.sqrt(2 * here.energy) * here.wave()
+    pull = bend * jnp.sqrt(2 * here.energy) * here.wave()
 
     def indefinite(carry: Any) -> Any:
         damping, _, pivot = carry
