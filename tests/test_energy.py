@@ -39,6 +39,14 @@ def test_energy_falls_with_every_accepted_step(semicircle):
     assert np.all(np.diff(energies) <= 0) and energies[-1] < 0.8 * energies[0]
 
 
+def test_a_valley_much_narrower_than_the_bend_of_a_step_is_found():
+    width = 1e-3
+    trench = lambda x: jnp.eye(2) * (1 + 30 * width**2 * ((x[1] / width) ** 2 - 1) ** 2)  # least at y = ± width
+    path = od.shortest_path(od.MetricTensor(trench, dim=2), [-1.0, 0.0], [1.0, 0.0], od.Energy(elements=16))
+    assert path.converged and path.certified and path.iterations < 30
+    np.testing.assert_allclose(abs(path(0.5)[1]), width, rtol=1e-2)
+
+
 def test_a_saddle_is_left():
     """Two ways around a hill, and a start exactly over its top: a geodesic, by symmetry, and not a shortest one."""
     hill = od.Pullback(lambda x: jnp.array([x[0], x[1], 3 * jnp.exp(-2 * (x @ x))]))

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from orthodrome import _boundary
 from orthodrome.metrics import Pullback
-from orthodrome.models import training
+from orthodrome.models import losses, training
 from orthodrome.models.networks import ACTIVATIONS, MLP, Encoder, Mean, NetworkStd, RBFStd
 
 Array = np.ndarray[Any, Any]
@@ -37,13 +37,8 @@ learned nothing yet give up the latent space and never come back."""
 FIRST_LOG_STD = -1.0
 """Of the decoder before training, in units of half the data's range."""
 
-HALF_LOG_TAU = 0.5 * np.log(2 * np.pi)
-
 ROWS = 256
 """Rows that go through a network at once."""
-
-LEAST_LOG_STD = -5.0
-"""The decoder may not be surer than e⁻⁵ of the data's range: points it hits exactly would make the loss infinite."""
 
 
 class VAE(TransformerMixin, BaseEstimator):
@@ -131,7 +126,7 @@ class VAE(TransformerMixin, BaseEstimator):
             data = rows[order[n_aside:]], rows[order[:n_aside]]
 
             networks = self._first_networks(keys[1], X.shape[1], output)
-            loss = _gaussian_loss if self.likelihood == "gaussian" else _bernoulli_loss
+            loss = losses.gaussian if self.likelihood == "gaussian" else losses.bernoulli
             self.history_ = {}
             for what, share in WARM_UP:
                 weight = jnp.asarray(share * self.kl_weight, jnp.float32)
@@ -146,7 +141,7 @@ class VAE(TransformerMixin, BaseEstimator):
                 std = self._first_std(keys[3], networks, data[0], seed)
                 held = networks, std
                 learned, history = training.minimise(
-                    _variance_loss, std.learned, held, data, keys[4], schedule, begin("variance")
+                    losses.variance, std.learned, held, data, keys[4], schedule, begin("variance")
                 )
                 _require_success("variance", history)
                 self.history_["variance"] = history
@@ -176,7 +171,7 @@ class VAE(TransformerMixin, BaseEstimator):
     def _first_std(self, key: Any, networks: Any, rows: Any, seed: int) -> NetworkStd | RBFStd:
         """The decoder's standard deviation to begin with, in the units of the rows: much the same everywhere."""
         features, one = rows.shape[1], jnp.ones(())
-        log_std = jnp.maximum(networks["log_std"], LEAST_LOG_STD)
+        log_std = jnp.maximum(networks["log_std"], losses.LEAST_LOG_STD)
         if self.variance == "network":
             network = MLP.random(key, [self.latent_dim, *self.hidden, features], self.activation, "linear")
             return NetworkStd(eqx.tree_at(lambda n: n.biases[-1], network, jnp.full(features, log_std)), one)
@@ -342,42 +337,6 @@ def bumps(codes: Array, most: int, seed: int) -> tuple[Array, Array]:
     spread = np.where(counts > 1, spread, usual)  # a cluster of one point has none
     spread = np.maximum(spread, 0.1 * usual) if usual > 0 else np.ones_like(spread)
     return found.cluster_centers_.astype(np.float32), (0.5 / (REACH * spread) ** 2).astype(np.float32)
-
-
-# --- losses: negative evidence lower bounds, means over a batch ---
-
-
-def _gaussian_loss(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
-    z, divergence = _posterior(networks["encoder"], rows, key)
-    log_std = jnp.maximum(networks["log_std"], LEAST_LOG_STD)
-    return jnp.mean(_negative_log_normal(rows, jax.vmap(networks["mean"])(z), log_std) + kl_weight * divergence)
-
-
-def _bernoulli_loss(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
-    z, divergence = _posterior(networks["encoder"], rows, key)
-    logits = jax.vmap(dataclasses.replace(networks["mean"], output="linear"))(z)
-    surprise = jnp.sum(jax.nn.softplus(logits) - rows * logits, axis=1)
-    spread = jnp.mean((rows - jax.nn.sigmoid(logits)) ** 2)
-    follow = (networks["log_std"] - jax.lax.stop_gradient(0.5 * jnp.log(spread))) ** 2  # where the variance begins
-    return jnp.mean(surprise + kl_weight * divergence) + follow
-
-
-def _variance_loss(learned: Any, held: Any, rows: Any, key: Any) -> Any:
-    networks, std = held
-    z, _ = _posterior(networks["encoder"], rows, key)
-    log_std = jnp.log(jax.vmap(std.with_learned(learned))(z))
-    return jnp.mean(_negative_log_normal(rows, jax.vmap(networks["mean"])(z), jnp.maximum(log_std, LEAST_LOG_STD)))
-
-
-def _posterior(encoder: Any, rows: Any, key: Any) -> tuple[Any, Any]:
-    """A sample of q(z | x) and its divergence from the prior, for each row."""
-    mean, log_variance = jnp.split(jax.vmap(encoder)(rows), 2, axis=1)
-    z = mean + jnp.exp(0.5 * log_variance) * jax.random.normal(key, mean.shape, mean.dtype)
-    return z, 0.5 * jnp.sum(mean**2 + jnp.exp(log_variance) - log_variance - 1, axis=1)
-
-
-def _negative_log_normal(rows: Any, mean: Any, log_std: Any) -> Any:
-    return jnp.sum(0.5 * ((rows - mean) * jnp.exp(-log_std)) ** 2 + log_std + HALF_LOG_TAU, axis=1)
 
 
 # --- small things ---

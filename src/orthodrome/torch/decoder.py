@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from orthodrome import _boundary
-from orthodrome.torch import archive, aten, images
+from orthodrome.torch import archive, aten, images, shapes
 from orthodrome.torch.callback import Callback, as_real, chosen_output
 
 Array = np.ndarray[Any, Any]
 
-OPERATIONS = aten.TABLE | images.TABLE
+OPERATIONS = aten.TABLE | shapes.TABLE | images.TABLE
 
 VIEWS = {
     "view", "reshape", "_unsafe_view", "flatten", "unflatten", "slice", "select", "transpose", "swapaxes", "permute",
