@@ -39,6 +39,7 @@ BAD = {
     "equal points": (lambda: od.LocalPCA(np.ones((9, 2))), ValueError, "at least 2 different points; all 9 rows are the same"),
     "flat data": (lambda: od.LocalPCA([1.0, 2.0, 3.0]), ValueError, r"data should have shape \(n, D\)"),
     "NaN data": (lambda: od.LocalPCA([[1.0, np.nan], [0, 1]]), ValueError, "data should be finite"),
+    "a flat map": (lambda: od.distance(od.Pullback(lambda x: jnp.array([x[0], x[0]])), POINT, POINT), ValueError, "smallest eigenvalue .*pass a ridge"),
     "an indefinite metric": (lambda: od.distance(od.MetricTensor(lambda x: jnp.diag(jnp.array([1.0, -1.0])), 2), POINT, POINT), ValueError, "positive definite; at a = .* smallest eigenvalue -1"),
     "an asymmetric metric": (lambda: od.exp_map(od.MetricTensor(lambda x: jnp.array([[1.0, 0.5], [0, 1]]), 2), POINT, POINT), ValueError, "not finite or not symmetric"),
     "a metric that is NaN at the start": (lambda: od.distance(od.MetricTensor(lambda x: jnp.eye(2) * jnp.log(x[0]), 2), [-1.0, 0], POINT), ValueError, "not finite or not symmetric"),

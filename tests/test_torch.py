@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import warnings
 import zipfile
 
 import jax
@@ -187,6 +188,27 @@ def test_an_unknown_operation_is_named_and_callback_takes_it():
     assert np.isclose(length, straight.norm([0, 0], [0.3, 0.65]))
 
 
+class Detached(nn.Module):
+    def forward(self, x):
+        return torch.sin(x.detach())
+
+
+class Bessel(nn.Module):
+    def forward(self, x):
+        return torch.special.bessel_j0(x)  # torch has no derivative of it
+
+
+class Random(nn.Module):
+    def forward(self, x):
+        return x + torch.randn(1, 2)
+
+
+@pytest.mark.parametrize(("kind", "why"), [(Detached, "zero"), (Bessel, "zero"), (Random, "chance")])
+def test_callback_refuses_what_has_no_derivative_and_what_depends_on_chance(kind, why):
+    with pytest.raises(ValueError, match=why):
+        od.from_torch(kind(), np.ones((1, 2)), callback=True)
+
+
 def test_a_module_that_hides_a_change_in_place_is_refused_rather_than_wrong():
     class Aliased(nn.Module):
         def forward(self, x):
@@ -239,8 +261,34 @@ def test_weights_come_from_safetensors_or_a_state_dict(tmp_path):
     for name in ("w.safetensors", "w.pt"):
         f = od.from_torch(fresh, np.zeros(2), weights=tmp_path / name)
         np.testing.assert_allclose(by_jax(f, np.ones(2), np.ones(2))[0], trained(torch.ones(2)).detach(), atol=1e-6)
+    given = od.from_torch(fresh, np.zeros(2), weights=trained.state_dict())
+    np.testing.assert_array_equal(by_jax(given, np.ones(2), np.ones(2))[0], by_jax(f, np.ones(2), np.ones(2))[0])
     with pytest.raises(ValueError, match="does not hold the weights"):
         od.from_torch(nn.Linear(2, 4), np.zeros(2), weights=tmp_path / "w.safetensors")
+    (tmp_path / "junk.safetensors").write_bytes(b"x" * 100)
+    with pytest.raises(ValueError, match="junk.safetensors cannot be read as weights"):
+        od.from_torch(fresh, np.zeros(2), weights=tmp_path / "junk.safetensors")
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        od.from_torch(fresh, np.zeros(2), weights=tmp_path / "none.pt")
+
+
+def test_modules_in_the_wrong_place_or_form_are_named(tmp_path):
+    with pytest.raises(TypeError, match="from_torch"):
+        od.Pullback(nn.Linear(2, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated
+        scripted = torch.jit.script(nn.Linear(2, 3))
+    with pytest.raises(TypeError, match="not scripted"):
+        od.from_torch(scripted, np.zeros(2))
+    (tmp_path / "model.onnx").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"should be \.pt2.*model\.onnx arrived\.$"):
+        od.from_torch(tmp_path / "model.onnx", np.zeros(2))
+    (tmp_path / "junk.pt").write_bytes(b"junk")
+    with pytest.raises(ValueError, match="cannot be unpickled"):
+        od.from_torch(tmp_path / "junk.pt", np.zeros(2), unpickle=True)
+    flat = od.from_torch(nn.Linear(3, 2), np.zeros(3))
+    with pytest.raises(ValueError, match="has 2 coordinates, the metric is on 3"):
+        od.distance(od.Pullback(flat, ridge=0.1), np.zeros(2), np.ones(2))
 
 
 class Trap:

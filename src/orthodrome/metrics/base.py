@@ -46,6 +46,9 @@ class Metric(eqx.Module):
     diagonal: ClassVar[bool] = False
     """Whether the tensor is diagonal everywhere: in many dimensions that saves much work."""
 
+    cure: ClassVar[str] = "mend the metric or leave those points out"
+    """What to do where the tensor is not positive definite."""
+
     @property
     def concurrent(self) -> bool:
         """Whether its compiled code may run in several threads at once.
@@ -236,7 +239,7 @@ class Metric(eqx.Module):
             what = "is not finite or not symmetric" if np.isnan(found) else f"has the smallest eigenvalue {found:.3g}"
             raise ValueError(
                 f"the metric should be symmetric, finite and positive definite; at {name} = {points[bad[0]]} it {what} "
-                f"({len(bad)} of {len(points)} such points): mend the metric or leave those points out."
+                f"({len(bad)} of {len(points)} such points): {self.cure}."
             )
 
     def _map(self, function: Any, **arrays: Any) -> np.ndarray[Any, Any]:

@@ -1,7 +1,7 @@
 """Metrics that a map into a larger space induces: a surface, a decoder, a stochastic generator."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -38,6 +38,8 @@ class Pullback(Metric):
     weights).
     """
 
+    cure: ClassVar[str] = "where the map is flat, pass a ridge; else mend the map or leave those points out"
+
     mean: Callable[[Any], Any]
     std: Callable[[Any], Any] | None
     ambient: Any
@@ -53,6 +55,8 @@ class Pullback(Metric):
         ambient: Any = None,
         ridge: float = 0.0,
     ) -> None:
+        if any(kind.__module__.startswith("torch.") for kind in type(mean).__mro__):
+            raise TypeError("mean is a PyTorch module: pass orthodrome.from_torch(module, example).")
         self.mean = _boundary.require_callable(mean, "mean")
         self.std = None if std is None else _boundary.require_callable(std, "std")
         self.ambient = _require_ambient(ambient)
@@ -194,7 +198,7 @@ class Pullback(Metric):
         return max(1, numbers // (size * dim))
 
     def require_points(self, value: Any, name: str) -> np.ndarray[Any, Any]:
-        points = _boundary.as_points(value, name)
+        points = _boundary.as_points(value, name, getattr(self.mean, "dim", None))
         d = points.shape[-1]
         shapes = [output_shape(g, d, f"the metric's map, given {name},") for g in (self.mean, self.std) if g]
         sizes = [int(np.prod(shape)) for shape in shapes]

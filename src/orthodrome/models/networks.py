@@ -70,6 +70,11 @@ class Mean(eqx.Module):
     center: Any
     scale: Any
 
+    @property
+    def dim(self) -> int:
+        """d: the number of latent coordinates."""
+        return self.network.weights[0].shape[1]
+
     def __call__(self, z: Float[Array, " d"]) -> Float[Array, " D"]:
         """The decoder's mean at one latent point."""
         return jnp.asarray(self.center, z.dtype) + jnp.asarray(self.scale, z.dtype) * self.network(z)

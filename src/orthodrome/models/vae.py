@@ -186,7 +186,7 @@ class VAE(TransformerMixin, BaseEstimator):
     @property
     def latent_dim_(self) -> int:
         """The coordinates of the latent space that was learned."""
-        return self.mean_.network.weights[0].shape[1]
+        return self.mean_.dim
 
     def encode(self, X: Any) -> Array:
         """The latent points of data: the means of q(z | x). (n, D) → (n, latent_dim)."""
@@ -371,6 +371,8 @@ def _as_safetensors(file: str | Path) -> Path:
     path = Path(file)
     if path.suffix != ".safetensors":
         raise ValueError(f"file should end in .safetensors; {path.name} arrived.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent}.")
     return path
 
 

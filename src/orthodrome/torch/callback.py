@@ -57,11 +57,19 @@ class Host:
 
         self.torch, self.module = torch, module
         self.batched, self.point_shape = rows.ndim > 1, tuple(rows.shape[rows.ndim > 1 :])
-        with torch.no_grad():
-            outputs = torch.utils._pytree.tree_leaves(module(rows))
+        moving = rows.clone().requires_grad_(True)
+        outputs, again = (torch.utils._pytree.tree_leaves(module(moving)) for _ in range(2))
         names = [str(i) if isinstance(out, torch.Tensor) else None for i, out in enumerate(outputs)]
         self.output = chosen_output(output, names, "the module")
-        self.output_shape = tuple(outputs[self.output].shape[self.batched :])
+        out = outputs[self.output]
+        if not out.requires_grad:
+            raise ValueError(
+                "torch cannot differentiate the module's output: an operation in it has no derivative, or leaves torch "
+                "(.numpy(), .detach()); its derivatives would all be zero."
+            )
+        if not torch.equal(out.nan_to_num(), again[self.output].nan_to_num()):
+            raise ValueError("the module's output depends on chance, also in eval mode: take that out of it.")
+        self.output_shape = tuple(out.shape[self.batched :])
 
     def _images(self, points: Any) -> Any:
         """g of points (B, d): (B, D)."""

@@ -4,6 +4,7 @@ import copy
 import io
 import math
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -151,7 +152,8 @@ def from_torch(
     module is copied, put into eval mode and made float64; yours is left as it is, and later changes to it are not seen.
     It is exported and its graph read into JAX operations, which agree with torch to rounding, in the derivatives too.
 
-    `weights`: a `.safetensors` file, or one of `torch.save(module.state_dict())`, to be loaded into the module first.
+    `weights`: a state dict, a `.safetensors` file, or one of `torch.save(module.state_dict(), file)`, to be loaded into
+    the module first.
     `output`: which one, if the module returns several.
     `callback=True` calls torch itself instead, for modules with operations that are not known here: slower.
     `unpickle=True` is your word that `module` is a file of a whole pickled module, from somebody you trust: reading it
@@ -184,12 +186,13 @@ def _from_file(file: Path, example: Any, weights: Any, output: int | None, callb
     if not file.exists():
         raise FileNotFoundError(f"there is no file {file}.")
     if file.suffix != ".pt2":
-        advice = (
-            "it has weights only: make the module and pass from_torch(module, example, weights=file)"
-            if file.suffix == ".safetensors"
-            else "a pickled module can run any code when it is read; if you trust it, pass unpickle=True"
+        weights_only = "weights belong to a module: from_torch(module, example, weights=file)"
+        advice = {".safetensors": weights_only} | dict.fromkeys(
+            (".pt", ".pth", ".pkl"),
+            "a pickled module can run any code when it is read; if you trust it, pass unpickle=True; " + weights_only,
         )
-        raise ValueError(f"a decoder's file should be .pt2, as torch.export.save writes it; {file} arrived: {advice}.")
+        told = f": {advice[file.suffix]}" if file.suffix in advice else ""
+        raise ValueError(f"a decoder's file should be .pt2, as torch.export.save writes it; {file} arrived{told}.")
     if callback or weights is not None:
         raise ValueError(f"callback and weights need a module; {file} arrived: pass the module and an example.")
     try:
@@ -207,36 +210,51 @@ def _from_file(file: Path, example: Any, weights: Any, output: int | None, callb
 def _loaded(torch: Any, module: Any, weights: Any) -> Any:
     """The module as it is to be read: a copy in eval mode and float64."""
     if isinstance(module, str | Path):
-        module = torch.load(module, map_location="cpu", weights_only=False)  # the caller gave their word
-    if not isinstance(module, torch.nn.Module):
-        raise TypeError(f"module should be a torch.nn.Module or a .pt2 file; {type(module).__name__} arrived.")
+        module = _unpickled(torch, Path(module))
+    if not isinstance(module, torch.nn.Module) or isinstance(module, torch.jit.ScriptModule):
+        raise TypeError(
+            f"module should be a torch.nn.Module, not scripted, or a .pt2 file; {type(module).__name__} arrived."
+        )
     module = copy.deepcopy(module).cpu()
     if weights is not None:
-        file = Path(weights)
-        if file.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            held = load_file(file)
-        else:
-            held = _state_dict(torch, file)
+        held, name = (weights, "weights") if isinstance(weights, Mapping) else (_state_dict(torch, weights), weights)
         try:
             module.load_state_dict(held)
         except RuntimeError as error:
-            raise ValueError(f"{file} does not hold the weights of this module: {error}") from None
+            raise ValueError(f"{name} does not hold the weights of this module: {error}") from None
     return module.double().eval().requires_grad_(False)
 
 
-def _state_dict(torch: Any, file: Path) -> Any:
-    """Weights that `torch.save` wrote; objects other than tensors are refused, not made."""
+def _unpickled(torch: Any, file: Path) -> Any:
+    """A whole module, read with the caller's word that this is safe."""
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file {file}.")
     try:
+        return torch.load(file, map_location="cpu", weights_only=False)
+    except Exception as error:
+        raise ValueError(
+            f"{file} cannot be unpickled ({error}): the module's class must be importable under the name it had."
+        ) from error
+
+
+def _state_dict(torch: Any, weights: Any) -> Any:
+    """Weights from a file; objects other than tensors are refused, not made."""
+    file = Path(weights)
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file {file}.")
+    try:
+        if file.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(file)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return torch.load(file, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise
     except Exception as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ValueError(f"{file} cannot be read as weights alone: save module.state_dict() ({reason}).") from None
+        raise ValueError(
+            f"{file} cannot be read as weights alone: pass a .safetensors file, or one of "
+            "torch.save(module.state_dict(), file)."
+        ) from error
 
 
 def _example_of(torch: Any, example: Any) -> Any:
@@ -280,7 +298,7 @@ def _decoder(graph: archive.Graph, tensors: list[Array], output: int | None, nam
             jax.eval_shape(decoder, jax.ShapeDtypeStruct((decoder.dim,), jnp.float64))
         except NotImplementedError as error:
             raise NotImplementedError(
-                f"{name} uses {str(error).rstrip('.')}. from_torch(..., callback=True) calls torch itself instead."
+                f"{name} uses {str(error).rstrip('.')}. from_torch(module, example, callback=True) calls torch itself."
             ) from error
     return decoder
 
