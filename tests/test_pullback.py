@@ -268,3 +268,21 @@ def test_a_relu_decoder_has_paths_by_chords_and_no_certificate_it_does_not_deser
     straight = np.maximum(((a + t[:, None] * (b - a)) @ W.T) + 0.3, 0) @ V.T
     length = lambda y: np.linalg.norm(np.diff(y, axis=0), axis=1).sum()
     assert length(images) < length(straight) and not path.certified
+
+
+def test_no_shorter_path_is_missed_beside_bumps_that_a_straight_start_would_go_over():
+    rng = np.random.default_rng(1)
+    centers, heights = rng.uniform(-1, 1, (6, 2)), rng.uniform(0.4, 1.2, 6)
+    steepness = rng.uniform(2, 8, 6)
+
+    def bumps(x):
+        return jnp.append(x, jnp.sum(heights * jnp.exp(-steepness * jnp.sum((x - centers) ** 2, axis=1))))
+
+    def tensor(x):
+        J = jax.jacfwd(bumps)(x)
+        return J.T @ J
+
+    a, b = rng.uniform(-1.5, 1.5, (2, 150, 2))[:, 30:60]
+    by_map = od.distance(od.Pullback(bumps), a, b)
+    by_tensor = od.distance(od.MetricTensor(tensor, dim=2), a, b)
+    assert np.all(by_map <= (1 + 1e-3) * by_tensor)

@@ -130,9 +130,10 @@ class Judgement:
     @property
     def verdict(self) -> Verdict:
         """The judge is asked once."""
-        if isinstance(self.about, Case):
-            self.about = judge(*self.about)
-        return self.about
+        about = self.about  # another thread may be asking too
+        if isinstance(about, Case):
+            self.about = about = judge(*about)
+        return about
 
     def take(self, index: Any) -> "Judgement":
         """On some of the curves."""

@@ -56,13 +56,15 @@ def log_map(metric: Metric, base: Any, point: Any, solver: Solver | None = None,
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     a, b, shape = solving.require_ends(metric, base, point, ("base", "point"))
     velocity = np.empty_like(a)
-    records = []
+    statuses, records = [], []
     for block, solution, judgement in solving.solve(metric, a, b, solver):
         own = solution.curve.evaluate(np.zeros(1), 1)[:, 0]
         converged = (solution.status == Status.CONVERGED)[:, None]
         velocity[block] = np.where(converged, initial_velocity(metric, solution.curve), own)
-        records.append((solution.status, judgement))
-    _boundary.warn_unconverged(np.concatenate([status for status, _ in records]), "logarithms")
+        statuses.append(solution.status)
+        if return_info:  # judged now, so that the block's curves need not be kept
+            records.append((solution.status, Judgement(judgement.verdict)))
+    _boundary.warn_unconverged(np.concatenate(statuses), "logarithms")
     velocity = velocity.reshape((*shape, a.shape[-1]))
     return (velocity, solving.Info.collect(records, shape)) if return_info else velocity
 

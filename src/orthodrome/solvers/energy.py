@@ -36,9 +36,13 @@ ROUGH = 1e-5
 SLOW = 0.25
 """Gauss–Newton's method gives way to Newton's when a step promises more than this fraction of what the last one did."""
 
+LITTLE = 0.1
+"""A step of which no more than this was taken had to be shortened more than once."""
+
 BEND, BEND_GROWTH = 0.03, 4.0
 """Where the second variation is not positive, a step is bent by a wave of this size, in units of the curve's length; by
-less after such a step had to be shortened, or it would go to and fro across a narrow valley, and then by more again."""
+less after only a little of such a step was taken, or it would go to and fro across a narrow valley; then by more again.
+"""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -95,7 +99,8 @@ class Descent(NamedTuple):
     iterations: Array
     """(P,): evaluations of the energy."""
     bent: Array
-    """(P,): whether the second variation was anywhere on the way not positive. If not, there was one way to go."""
+    """(P,): whether the second variation was not positive, where it was looked at: all the way, unless Gauss–Newton's
+    steps were taken. If it always was, there was one way to go."""
 
     @property
     def length(self) -> Array:
@@ -104,11 +109,20 @@ class Descent(NamedTuple):
 
 
 def descend(
-    metric: Metric, nodes: Array, breaks: Array, tol: float, max_iter: int, least_damping: float = LEAST_DAMPING
+    metric: Metric,
+    nodes: Array,
+    breaks: Array,
+    tol: float,
+    max_iter: int,
+    least_damping: float = LEAST_DAMPING,
+    wary: bool = False,
 ) -> Descent:
-    """Lower the energy of P curves, given by nodes (P, N, d) and breaks (P, K + 1), as far as it goes."""
+    """Lower the energy of P curves, given by nodes (P, N, d) and breaks (P, K + 1), as far as it goes.
+
+    If `wary`, it looks at the second variation all the way, also where Gauss–Newton's steps would be cheaper.
+    """
     common = _Common(np.asarray(tol), np.asarray(max_iter), np.asarray(least_damping), precise=False)
-    found = _descend(metric, nodes, breaks, common)
+    found = _descend(metric, nodes, breaks, common, wary)
     again = found.status != Status.CONVERGED
     if metric.embedded and again.any():  # single precision was perhaps not enough
         more = _descend(metric, nodes[again], breaks[again], common._replace(precise=True))
@@ -118,7 +132,7 @@ def descend(
     return found
 
 
-def _descend(metric: Metric, nodes: Array, breaks: Array, common: "_Common") -> Descent:
+def _descend(metric: Metric, nodes: Array, breaks: Array, common: "_Common", wary: bool = False) -> Descent:
     P = len(nodes)
     states = _State(
         nodes=nodes,
@@ -128,7 +142,7 @@ def _descend(metric: Metric, nodes: Array, breaks: Array, common: "_Common") -> 
         energy=np.full(P, np.inf),
         damping=np.zeros(P),
         bend=np.full(P, BEND),
-        curved=np.full(P, not metric.embedded),
+        curved=np.full(P, wary or not metric.embedded),
         exact=np.full(P, not metric.embedded or common.precise),
         bent=np.zeros(P, dtype=bool),
         iteration=np.zeros(P, int),
@@ -201,7 +215,7 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     accept = finite & (first | (gain <= ARMIJO * state.length * jnp.minimum(state.slope, 0.0) + slack))
 
     # if this curve is taken: the next direction, or the end
-    bend = jnp.where(state.length < 1, state.bend * state.length, jnp.minimum(state.bend * BEND_GROWTH, BEND))
+    bend = jnp.where(state.length <= LITTLE, state.bend * state.length, jnp.minimum(state.bend * BEND_GROWTH, BEND))
     bend = jnp.where(state.damping > 0, bend, state.bend)  # a bent step that had to be shortened was bent too much
     step, damping = _damped_step(here, state.damping, common.least_damping, bend)
     slope, stride = here.slope(step), here.stride(step)
