@@ -3,7 +3,6 @@
 import json
 import pathlib
 import sys
-import warnings
 
 import jax.numpy as jnp
 import numpy as np
@@ -59,21 +58,6 @@ def test_decoders_are_metrics_of_784_outputs(speed, name, d):
     metric, a, _ = speed.workload(name)
     assert a.shape[1] == d and np.all(np.linalg.eigvalsh(metric.tensor(a[:2])) > 0)
     assert metric.embed_at(jnp.asarray(a[0])).shape == (784,)
-
-
-def test_every_solver_runs_on_the_latent_space_of_the_split_sphere(monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import latent
-
-    solvers = od.Auto(rtol=1e-3), od.Energy(), od.FixedPoint(mesh=20), od.Collocation()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", od.ConvergenceWarning)  # the baselines may fail on the split sphere
-        table = latent.main(3, solvers, ["split sphere"], points=300, epochs=100)["split sphere"]
-    assert list(table) == [repr(solver) for solver in solvers] and "trained in" in capsys.readouterr().out
-    converged, certified, shortest, _ = table[repr(solvers[0])]
-    assert converged.all() and certified.all()
-    for _, certified, length, _ in table.values():
-        assert certified.any() and np.all(length >= (1 - 2e-3) * shortest)
 
 
 def test_a_convolutional_decoder_agrees_with_torch_and_energies_are_measured_by_chords(monkeypatch):
