@@ -155,7 +155,7 @@ def polyline_length(metric, points):
 
 
 def peers(pairs=3):
-    from reference.peers import PEERS
+    from reference.peers import installed
 
     some = [
         (f, r)
@@ -193,7 +193,7 @@ def peers(pairs=3):
                 path = od.shortest_path(family.metric, a, b, solver)
                 found.append((path.length / best - 1, bool(path.converged)))
         row(repr(solver), found)
-    for name, solve in PEERS.items():
+    for name, solve in installed().items():
         found = []
         for family, reference in some:
             for a, b, best in zip(family.start[:pairs], family.end[:pairs], reference[:pairs], strict=True):

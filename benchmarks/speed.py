@@ -74,7 +74,7 @@ def ours(solver):
 
 def theirs(name):
     def run(metric, a, b):
-        solve = peers.PEERS[name]
+        solve = peers.installed()[name]
         first = solve(metric, a[0], b[0]).seconds
         answers = [solve(metric, *pair) for pair in zip(a, b, strict=True)]
         points = [x.points for x in answers]
@@ -110,7 +110,7 @@ def rows(full):
     yield "FixedPoint()", ours(od.FixedPoint()), None
     yield "FixedPoint(mesh=50, tol=1e-6)", ours(od.FixedPoint(mesh=50, tol=1e-6)), None
     yield "solve_bvp", ours(od.Collocation()), few
-    for name in peers.PEERS:
+    for name in peers.installed():
         if name in SLOW and not full:
             continue
         yield name, theirs(name), few if name.startswith("finslerax") else fewer

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import sys
+import warnings
 
 import jax.numpy as jnp
 import numpy as np
@@ -70,3 +71,19 @@ def test_a_convolutional_decoder_agrees_with_torch_and_energies_are_measured_by_
     straight = codes[:1, None] + t * (codes[1:2] - codes[:1])[:, None]
     there_and_back = codes[:1, None] + (1 - abs(1 - 2 * t)) * (codes[1:2] - codes[:1])[:, None]
     assert decoders.energies(decoder, there_and_back)[0] > 3 * decoders.energies(decoder, straight)[0] > 0
+
+
+def test_every_solver_is_measured_on_the_latent_space_of_a_sphere(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import latent
+
+    solvers = od.Auto(), od.FixedPoint(max_iter=50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", od.ConvergenceWarning)
+        tables = latent.main(3, solvers, ["split sphere"], points=200, epochs=100, centers=6)
+    table = tables["split sphere"]
+    assert list(table) == [repr(solver) for solver in solvers]
+    (_, certified, by_auto, took), (_, _, by_fixed_point, _) = table.values()
+    assert np.mean(certified) > 0.5 and took > 0
+    assert np.all(by_auto[certified] <= (1 + 1e-3) * by_fixed_point[certified])
+    assert "split sphere: trained in" in capsys.readouterr().out

@@ -42,6 +42,15 @@ def test_a_chain_of_elements_is_solved_and_its_definiteness_seen(rng, K, degree,
     assert (pivot > 0) == (np.linalg.eigvalsh(H)[0] > 0)
 
 
+def test_an_ill_conditioned_system_is_solved_to_all_digits(rng):
+    turn, _ = np.linalg.qr(rng.standard_normal((8, 8)))
+    A = (turn * np.logspace(-12, 0, 8)) @ turn.T
+    b = rng.standard_normal(8)
+    with jax.enable_x64(True):
+        x, pivot = map(np.asarray, elimination.solve_dense(jnp.asarray((A + A.T) / 2), jnp.asarray(b)))
+    assert pivot > 0 and np.linalg.norm(A @ x - b) < 1e-14 * np.linalg.norm(x)
+
+
 METRICS = {
     "LocalPCA": lambda: od.LocalPCA(od.datasets.sphere(50, random_state=0), 0.4, 0.02),
     "Pullback": lambda: od.Pullback(lambda x: jnp.concatenate([x, jnp.sin(x) @ jnp.ones((3, 2)), (x @ x)[None]])),

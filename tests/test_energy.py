@@ -76,6 +76,16 @@ def test_the_budget_is_kept_and_told(semicircle):
     assert path.status == od.Status.MAX_ITERATIONS and path.iterations == 2 and not path.certified
 
 
+def test_what_single_precision_cannot_do_is_repeated_within_the_same_budget():
+    """Outputs that single precision cannot hold: the first evaluation is wasted, and counts."""
+    huge = od.Pullback(lambda x: jnp.exp(92.0 + 0 * x[0]) * jnp.array([x[0], x[1], x @ x]))
+    with pytest.warns(od.ConvergenceWarning, match="out of budget"):
+        path = od.shortest_path(huge, [-1.0, 0.3], [0.8, 0.6], od.Energy(tol=1e-12, max_iter=3))
+    assert path.iterations == 3 and not path.converged
+    enough = od.shortest_path(huge, [-1.0, 0.3], [0.8, 0.6], od.Energy(tol=1e-12))
+    assert enough.certified and enough.iterations > 3
+
+
 def test_bad_settings_get_a_sentence():
     for settings, words in (
         ({"elements": 12}, "power of two"),

@@ -217,6 +217,16 @@ def test_fifty_latent_and_a_hundred_thousand_output_dimensions_need_no_tensor_of
         assert used < min(20 * jacobian, too_much / 2), f"{name}: {used / jacobian:.1f} Jacobians"
 
 
+def test_memory_is_bounded_by_the_widest_layer_and_not_by_the_outputs():
+    """Layers much wider than the output: all nodes of a curve at once would take gigabytes."""
+    inner, outer = (np.random.default_rng(0).standard_normal(shape) / 10 for shape in ((2**17, 10), (50, 2**17)))
+    metric = od.Pullback(jax.jit(lambda x: outer @ jnp.tanh(inner @ x)))
+    assert pullback.widest(metric.embed_at, 10) >= 2**17
+    energy = lambda nodes, widths: chords.assemble(metric, nodes, widths, metric, True)
+    used = compiled(energy, (65, 10), (32,)).memory_analysis().temp_size_in_bytes
+    assert used < 40 * 8 * 2**17 * 10
+
+
 def test_an_acceleration_costs_d_passes_the_values_own_and_one_of_second_order():
     rng = np.random.default_rng(0)
     weights = [rng.standard_normal(shape) / 10 for shape in ((200, 10), (200, 200), (784, 200))]

@@ -2,7 +2,7 @@
 
 The extra `bench` brings them (`make peers`). geomstats imports `numpy.trapz`, gone in NumPy 2.4: lent below.
 
-`PEERS[name](metric, start, end)` solves one problem and returns an `Answer`. A peer that is not installed is left out
+`installed()[name](metric, start, end)` solves one problem and returns an `Answer`. A peer that is not installed is left out
 with a printed line; one that raises, or needs more than `LIMIT` seconds, answers with no points and the reason.
 
 - finslerax: `GaussNewtonGeodesic`, Newton steps on the energy of a polyline, in `jax.jit`. "default": 10 segments, the
@@ -19,6 +19,7 @@ All take LocalPCA, Pullback and MetricTensor. PyTorch calls our compiled JAX fun
 LocalPCA about as fast as the same formula in torch. JAX is in float64 for the whole process: finslerax asks on import.
 """
 
+import functools
 import logging
 import os
 import signal
@@ -215,12 +216,16 @@ def load_geomstats():
     }
 
 
-PEERS: dict[str, Callable[[od.Metric, Any, Any], Answer]] = {}
-for _load in (load_finslerax, load_stochman, load_geomstats):
-    try:
-        PEERS |= {name: peer(prepare) for name, prepare in _load().items()}
-    except ImportError as _error:
-        print(f"{_load.__name__.removeprefix('load_')} is left out: {_error}")
+@functools.cache
+def installed() -> dict[str, Callable[[od.Metric, Any, Any], Answer]]:
+    """Imported only now: some of them change settings of jax and torch for the whole process."""
+    found = {}
+    for load in (load_finslerax, load_stochman, load_geomstats):
+        try:
+            found |= {name: peer(prepare) for name, prepare in load().items()}
+        except ImportError as error:
+            print(f"{load.__name__.removeprefix('load_')} is left out: {error}")
+    return found
 
 
 def length(metric, points):
@@ -237,7 +242,7 @@ def main():
     pairs = data[np.random.default_rng(0).choice(200, (10, 2), replace=False)]
     ours = od.shortest_path(metric, *pairs.swapaxes(0, 1), od.FixedPoint(mesh=50, tol=1e-6)).length
     print(f"{'peer':26s} converged  median length  worst / ours  end missed by  s a path (median, worst)")
-    for name, solve in PEERS.items():
+    for name, solve in installed().items():
         solve(metric, *pairs[0])  # compile
         answers = [solve(metric, *pair) for pair in pairs]
         found = [i for i, a in enumerate(answers) if a.points is not None]

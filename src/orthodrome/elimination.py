@@ -44,8 +44,12 @@ def solve(
 
 def solve_dense(A: Float[Array, "m m"], b: Float[Array, " m"]) -> tuple[Float[Array, " m"], Float[Array, ""]]:
     """The solution of one small positive definite system, and its smallest pivot."""
-    rows, smallest = _express(jnp.concatenate([A, b[:, None]], axis=1)[None], len(b))
-    return rows[0, :, 0], smallest
+    if len(b) <= UNROLL:
+        rows, smallest = _express(jnp.concatenate([A, b[:, None]], axis=1)[None], len(b))
+        return rows[0, :, 0], smallest
+    inverse, smallest = _inverse(A[None])
+    x = inverse[0] @ b
+    return x + inverse[0] @ (b - A @ x), smallest  # an inverse alone loses digits if A is ill-conditioned
 
 
 def _equations(element: Any, d: int) -> Any:
@@ -113,16 +117,21 @@ def _express(equations: Any, d: int) -> tuple[Any, Any]:
 
     There is no pivoting: for a positive definite matrix none is needed, and for any other the pivot says so.
     """
-    smallest = jnp.asarray(jnp.inf)
     if d > UNROLL:
-        inverse, smallest = jax.lax.fori_loop(0, d, _invert_by_one, (equations[..., :d], smallest))
+        inverse, smallest = _inverse(equations[..., :d])
         return _product(inverse, equations[..., d:]), smallest
+    smallest = jnp.asarray(jnp.inf)
     for i in range(d):
         row, column = equations[:, i], equations[:, :, i]
         smallest = jnp.minimum(smallest, jnp.min(row[:, i]))
         row = row / row[:, i, None]
         equations = (equations - column.at[:, i].set(0.0)[:, :, None] * row[:, None]).at[:, i].set(row)
     return equations[..., d:], smallest
+
+
+def _inverse(A: Any) -> tuple[Any, Any]:
+    """Of K matrices (K, d, d), and the smallest pivot."""
+    return jax.lax.fori_loop(0, A.shape[1], _invert_by_one, (A, jnp.asarray(jnp.inf)))
 
 
 def _invert_by_one(i: Any, carry: Any) -> Any:

@@ -309,14 +309,16 @@ def shortest_path(metric: Metric, start: Any, end: Any, solver: Solver | None = 
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     a, b, shape = solving.require_ends(metric, start, end, ("start", "end"))
     blocks = list(solving.solve(metric, a, b, solver, _require_init(init, shape, a.shape[-1])))
-    slices, solutions, _ = zip(*blocks, strict=True)
+    slices, solutions, judgements = zip(*blocks, strict=True)
     others = [s.others for s in solutions if s.others is not None]
-    verdicts, curve = [s.verdict for s in solutions if s.verdict], concatenate_curves([s.curve for s in solutions])
+    curve, judged = concatenate_curves([s.curve for s in solutions]), any(s.verdict for s in solutions)
     path = Path(
         metric,
         curve,
         shape,
-        Judgement(Verdict.concatenate(verdicts) if verdicts else Case(metric, curve, a, b, solver.rtol)),
+        Judgement(
+            Verdict.concatenate([j.verdict for j in judgements]) if judged else Case(metric, curve, a, b, solver.rtol)
+        ),
         np.concatenate([s.status for s in solutions]),
         np.concatenate([s.iterations for s in solutions]),
         np.concatenate([np.ones(len(s.status), int) if s.starts is None else s.starts for s in solutions]),

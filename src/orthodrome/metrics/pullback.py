@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
 from jaxtyping import Array, Float
 
 from orthodrome import _boundary
@@ -14,7 +15,8 @@ from orthodrome.metrics.base import Jet, Metric, log_volume, smallest_eigenvalue
 from orthodrome.metrics.tensor import output_shape
 
 CHUNK = 2**22
-"""Numbers in the Jacobians that are held at once: bounds memory (32 MiB), however many outputs the map has."""
+"""Numbers in the derivatives that are held at once, those of the map's widest layer: bounds memory (32 MiB), however
+many outputs the map has."""
 
 CACHED = 2**15
 """Numbers in the Jacobians that are formed at once where they need not be held: with all that goes before them in a
@@ -187,15 +189,12 @@ class Pullback(Metric):
         return in_chunks(function, self.at_once(rows[0].shape[-1]), *rows)
 
     def at_once(self, dim: int) -> int:
-        return self._fitting(CACHED, dim)
+        size = jax.eval_shape(lambda x: self.embed_at(x), jax.ShapeDtypeStruct((dim,), jnp.result_type(float))).size
+        return max(1, CACHED // (size * dim))
 
     def room(self, dim: int) -> int:
-        """How many Jacobians may be held at once."""
-        return self._fitting(CHUNK, dim)
-
-    def _fitting(self, numbers: int, dim: int) -> int:
-        size = jax.eval_shape(lambda x: self.embed_at(x), jax.ShapeDtypeStruct((dim,), jnp.result_type(float))).size
-        return max(1, numbers // (size * dim))
+        """How many Jacobians may be held at once, with all that goes before them in a network."""
+        return max(1, CHUNK // (widest(lambda x: self.embed_at(x), dim) * dim))
 
     def require_points(self, value: Any, name: str) -> np.ndarray[Any, Any]:
         points = _boundary.as_points(value, name, getattr(self.mean, "dim", None))
@@ -227,6 +226,21 @@ class _InSingle(eqx.Module):
 
     def __call__(self, x: Any) -> Any:
         return jnp.asarray(self.map(x.astype(jnp.float32)), x.dtype)
+
+
+def widest(g: Callable[[Any], Any], dim: int) -> int:
+    """The size of the largest array that a function of one point makes on its way."""
+
+    def largest(program: Any) -> int:
+        inner = [part for step in program.eqns for part in jax.tree.leaves(step.params, is_leaf=_program)]
+        made = [value.aval.size for step in program.eqns for value in step.outvars]
+        return max([1, *made, *(largest(getattr(part, "jaxpr", part)) for part in inner if _program(part))])
+
+    return largest(jax.make_jaxpr(g)(jax.ShapeDtypeStruct((dim,), jnp.result_type(float))).jaxpr)
+
+
+def _program(value: Any) -> bool:
+    return isinstance(value, Jaxpr | ClosedJaxpr)
 
 
 def in_chunks(function: Callable[..., Any], room: int, *rows: Any) -> Any:

@@ -122,17 +122,18 @@ def descend(
     If `wary`, it looks at the second variation all the way, also where Gauss–Newton's steps would be cheaper.
     """
     common = _Common(np.asarray(tol), np.asarray(max_iter), np.asarray(least_damping), precise=False)
-    found = _descend(metric, nodes, breaks, common, wary)
-    again = found.status != Status.CONVERGED
+    found = _descend(metric, nodes, breaks, common, wary, np.zeros(len(nodes), int))
+    again = (found.status != Status.CONVERGED) & (found.iterations < max_iter)
     if metric.embedded and again.any():  # single precision was perhaps not enough
-        more = _descend(metric, nodes[again], breaks[again], common._replace(precise=True))
-        found.iterations[again] += more.iterations
-        for old, new in zip(found, more._replace(iterations=found.iterations[again]), strict=True):
+        precise = common._replace(precise=True)
+        more = _descend(metric, nodes[again], breaks[again], precise, wary, found.iterations[again])
+        for old, new in zip(found, more, strict=True):
             old[again] = new
     return found
 
 
-def _descend(metric: Metric, nodes: Array, breaks: Array, common: "_Common", wary: bool = False) -> Descent:
+def _descend(metric: Metric, nodes: Array, breaks: Array, common: "_Common", wary: bool, evaluations: Array) -> Descent:
+    """`evaluations` (P,) were spent on each problem before."""
     P = len(nodes)
     states = _State(
         nodes=nodes,
@@ -145,7 +146,7 @@ def _descend(metric: Metric, nodes: Array, breaks: Array, common: "_Common", war
         curved=np.full(P, wary or not metric.embedded),
         exact=np.full(P, not metric.embedded or common.precise),
         bent=np.zeros(P, dtype=bool),
-        iteration=np.zeros(P, int),
+        iteration=evaluations,
         status=np.full(P, RUNNING),
     )
     # problems on an embedded metric go one by one: a tile of several would pay for all that each of them can do without
@@ -209,7 +210,7 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     """One evaluation: the energy of the curve that is tried, with what the next Newton step needs."""
     trial = state.nodes + state.length * state.step
     here = _explore(metric, trial, widths, state.curved, common.precise)
-    first, finite = state.iteration == 0, jnp.isfinite(here.energy)
+    first, finite = jnp.isinf(state.energy), jnp.isfinite(here.energy)
     gain = here.energy - state.energy
     slack = jnp.where(state.exact, 0.0, ROUGH * here.energy)
     accept = finite & (first | (gain <= ARMIJO * state.length * jnp.minimum(state.slope, 0.0) + slack))
