@@ -15,6 +15,9 @@ from jaxtyping import Array, Float
 UNROLL = 3
 """Up to so many pivots are written out one after the other; more of them go in a loop."""
 
+CORRECTIONS = 2
+"""An inverse alone loses digits where the matrix is ill-conditioned; so many corrections bring them back."""
+
 FEW = 7
 """A chain of so many nodes is not halved any more: each halving is code of its own, to be compiled."""
 
@@ -49,7 +52,9 @@ def solve_dense(A: Float[Array, "m m"], b: Float[Array, " m"]) -> tuple[Float[Ar
         return rows[0, :, 0], smallest
     inverse, smallest = _inverse(A[None])
     x = inverse[0] @ b
-    return x + inverse[0] @ (b - A @ x), smallest  # an inverse alone loses digits if A is ill-conditioned
+    for _ in range(CORRECTIONS):
+        x = x + inverse[0] @ (b - A @ x)
+    return x, smallest
 
 
 def _equations(element: Any, d: int) -> Any:
