@@ -112,7 +112,7 @@ def _call(program: Function, function: Function, metric: Any, *args: Any) -> Any
     """
     concurrent = _concurrent(metric)
     with double_precision():
-        metric = _on_device(metric)
+        metric = once(metric, _on_device)
         arrays, others = eqx.partition((metric, args), eqx.is_array)
         leaves, structure = jax.tree.flatten(arrays)
         values, rest = jax.tree.flatten(others)
@@ -162,17 +162,22 @@ def _ours(structure: Any) -> bool:
     )
 
 
+def once(thing: Any, make: Function, *args: Any) -> Any:
+    """`make(thing, *args)`, made once for as long as the thing lives."""
+    key = id(thing), make, args
+    if key not in _MADE:
+        _MADE[key] = make(thing, *args)
+        weakref.finalize(thing, _MADE.pop, key, None)
+    return _MADE[key]
+
+
+_MADE: dict[Any, Any] = {}
+
+
 def _on_device(metric: Any) -> Any:
-    """The metric ready for compiled code, its arrays where that reads them: made once for as long as it lives."""
-    key = id(metric)
-    if key not in _READY:
-        arrays, rest = eqx.partition(metric.prepared(), eqx.is_array)
-        _READY[key] = eqx.combine(jax.device_put(arrays), rest)
-        weakref.finalize(metric, _READY.pop, key, None)
-    return _READY[key]
-
-
-_READY: dict[int, Any] = {}
+    """The metric ready for compiled code, its arrays where that reads them."""
+    arrays, rest = eqx.partition(metric.prepared(), eqx.is_array)
+    return eqx.combine(jax.device_put(arrays), rest)
 
 
 def _concurrent(metric: Any) -> bool:

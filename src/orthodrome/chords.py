@@ -74,7 +74,7 @@ def _of_run(
 
     def roughly(nodes: Any) -> Any:
         with_image = lambda x: 2 * (rough.embed_at(x),)
-        J, images = jax.vmap(jax.jacfwd(with_image, has_aux=True))(nodes[moving])
+        J, images = in_chunks(jax.jacfwd(with_image, has_aux=True), metric.at_once(d), nodes[moving])
         energy, pull = pulled(everywhere(images).at[fixed].set(jax.vmap(rough.embed_at)(nodes[fixed])))
         return energy, everywhere(jnp.einsum("nDi,nD->ni", J, pull[moving])), J, jnp.zeros((N, d * d))
 

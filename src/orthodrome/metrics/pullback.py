@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 from jaxtyping import Array, Float
 
-from orthodrome import _boundary
+from orthodrome import _boundary, batching
 from orthodrome.metrics.base import Jet, Metric, log_volume, smallest_eigenvalue, solve_positive
 from orthodrome.metrics.tensor import output_shape
 
@@ -18,9 +18,9 @@ CHUNK = 2**22
 """Numbers in the derivatives that are held at once, those of the map's widest layer: bounds memory (32 MiB), however
 many outputs the map has."""
 
-CACHED = 2**15
-"""Numbers in the Jacobians that are formed at once where they need not be held: with all that goes before them in a
-network, they should stay in a core's cache."""
+CACHED = 2**16
+"""Numbers in the derivatives that are formed at once where they need not be held, those of the map's widest layer: they
+should stay in a core's cache."""
 
 
 class Pullback(Metric):
@@ -189,12 +189,11 @@ class Pullback(Metric):
         return in_chunks(function, self.at_once(rows[0].shape[-1]), *rows)
 
     def at_once(self, dim: int) -> int:
-        size = jax.eval_shape(lambda x: self.embed_at(x), jax.ShapeDtypeStruct((dim,), jnp.result_type(float))).size
-        return max(1, CACHED // (size * dim))
+        return max(1, CACHED // batching.once(self, _derivatives, dim))
 
     def room(self, dim: int) -> int:
         """How many Jacobians may be held at once, with all that goes before them in a network."""
-        return max(1, CHUNK // (widest(lambda x: self.embed_at(x), dim) * dim))
+        return max(1, CHUNK // batching.once(self, _derivatives, dim))
 
     def require_points(self, value: Any, name: str) -> np.ndarray[Any, Any]:
         points = _boundary.as_points(value, name, getattr(self.mean, "dim", None))
@@ -213,6 +212,11 @@ class Pullback(Metric):
         if self.ambient is not None and measured not in allowed:
             raise ValueError(f"ambient measures {measured} coordinates; the metric's map has {sizes[0]} outputs.")
         return points
+
+
+def _derivatives(metric: Pullback, dim: int) -> int:
+    """The numbers in the widest layer of a Jacobian."""
+    return dim * widest(lambda x: metric.embed_at(x), dim)
 
 
 class _InSingle(eqx.Module):

@@ -1,6 +1,7 @@
 """Descent on the energy of a curve: Newton's method with the second variation, safeguarded so that it goes down."""
 
 import dataclasses
+import enum
 from typing import Any, NamedTuple
 
 import jax
@@ -87,6 +88,17 @@ class Energy(Solver):
         return Solution(smooth(metric, found.nodes, breaks), found.status, found.iterations)
 
 
+class Look(enum.Enum):
+    """When a descent looks at the second variation, on the pullback of a map: a look costs several of Gauss–Newton's
+    steps, which do without. On other metrics it always looks."""
+
+    NEVER = 0
+    """It may end in a saddle, or before it has quite arrived: a curve to begin with."""
+    AT_THE_END = 1
+    ALWAYS = 2
+    """Then `Descent.bent` says whether there was more than one way to go."""
+
+
 class Descent(NamedTuple):
     """Where P descents ended."""
 
@@ -99,8 +111,7 @@ class Descent(NamedTuple):
     iterations: Array
     """(P,): evaluations of the energy."""
     bent: Array
-    """(P,): whether the second variation was not positive, where it was looked at: all the way, unless Gauss–Newton's
-    steps were taken. If it always was, there was one way to go."""
+    """(P,): whether the second variation was not positive, where it was looked at."""
 
     @property
     def length(self) -> Array:
@@ -115,13 +126,13 @@ def descend(
     tol: float,
     max_iter: int,
     least_damping: float = LEAST_DAMPING,
-    wary: bool = False,
+    look: Look = Look.AT_THE_END,
 ) -> Descent:
-    """Lower the energy of P curves, given by nodes (P, N, d) and breaks (P, K + 1), as far as it goes.
-
-    If `wary`, it looks at the second variation all the way, also where Gauss–Newton's steps would be cheaper.
-    """
-    common = _Common(np.asarray(tol), np.asarray(max_iter), np.asarray(least_damping), precise=False)
+    """Lower the energy of P curves, given by nodes (P, N, d) and breaks (P, K + 1), as far as it goes."""
+    common = _Common(
+        np.asarray(tol), np.asarray(max_iter), np.asarray(least_damping), np.asarray(look is Look.NEVER), precise=False
+    )
+    wary = look is Look.ALWAYS or not metric.embedded
     found = _descend(metric, nodes, breaks, common, wary, np.zeros(len(nodes), int))
     again = (found.status != Status.CONVERGED) & (found.iterations < max_iter)
     if metric.embedded and again.any():  # single precision was perhaps not enough
@@ -143,7 +154,7 @@ def _descend(metric: Metric, nodes: Array, breaks: Array, common: "_Common", war
         energy=np.full(P, np.inf),
         damping=np.zeros(P),
         bend=np.full(P, BEND),
-        curved=np.full(P, wary or not metric.embedded),
+        curved=np.full(P, wary),
         exact=np.full(P, not metric.embedded or common.precise),
         bent=np.zeros(P, dtype=bool),
         iteration=evaluations,
@@ -178,6 +189,8 @@ class _Common(NamedTuple):
     tol: Any
     max_iter: Any
     least_damping: Any
+    hasty: Any
+    """Whether Gauss–Newton's steps may have the last word."""
     precise: bool
     """Whether second derivatives on an embedded metric are in double precision too."""
 
@@ -226,8 +239,8 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     definite = damping == 0
     promise = jnp.maximum(common.tol, ROUNDING) * here.energy
     near = definite & (-slope <= promise) | (here.energy == 0)
-    arrived = near & state.curved
-    curved = state.curved | accept & (near | (slope < SLOW * state.slope) & ~first)
+    arrived = near & (state.curved | common.hasty)
+    curved = state.curved | accept & (near | (slope < SLOW * state.slope) & ~first) & ~common.hasty
     # if not: a shorter step, where the parabola through what is known has its minimum
     shorter = -0.5 * state.slope * state.length**2 / (gain - state.slope * state.length)
     shorter = jnp.clip(jnp.where(finite, shorter, 0.0), 0.1 * state.length, 0.5 * state.length)

@@ -10,7 +10,7 @@ from orthodrome.metrics import Metric
 from orthodrome.roadmap import Roadmap, edge_lengths
 from orthodrome.solvers import starts
 from orthodrome.solvers.base import Array
-from orthodrome.solvers.energy import Descent, descend
+from orthodrome.solvers.energy import Descent, Look, descend
 
 COARSE, COARSER, DEGREE = 16, 8, 2
 """Elements of the curves that look for the way, fewer where the metric is the pullback of a map, and their degree."""
@@ -72,7 +72,7 @@ class Search:
 
         Then those with neighbours among the problems try their curves, where they differ; the others still more starts.
         """
-        first = self._descend(straight_line(self.a, self.b, self.times, 0)[:, None], wary=True)
+        first = self._descend(straight_line(self.a, self.b, self.times, 0)[:, None], look=Look.ALWAYS)
         unsure = first.bent | (first.iterations > QUICK)
         unsure |= np.linalg.norm(self.b - self.a, axis=1) > SHORT * self.metric.scale
         if effort > 1 and unsure.any():
@@ -105,7 +105,7 @@ class Search:
         promising[np.arange(len(length)), np.argmin(length, axis=1)] = True
         return different, promising
 
-    def _descend(self, begin: Array, which: Array | None = None, wary: bool = False) -> Descent:
+    def _descend(self, begin: Array, which: Array | None = None, look: Look = Look.NEVER) -> Descent:
         """Descend from some curves: (P, S, N, d) and a mask (P, S), or (Q, S, N, d) and a mask (P,) of Q problems."""
         which = np.ones(len(self.a), dtype=bool) if which is None else which
         S = begin.shape[1]
@@ -113,7 +113,7 @@ class Search:
         which = np.repeat(which[:, None], S, axis=1) if which.ndim == 1 else which
         problem = np.nonzero(which)[0]
         chosen[:, 0], chosen[:, -1] = self.a[problem], self.b[problem]
-        found = _descend_from(self.metric, chosen, wary)
+        found = _descend_from(self.metric, chosen, look)
         nodes, length = np.full((len(self.a), S, *begin.shape[2:]), np.nan), np.full((len(self.a), S), np.inf)
         nodes[which], length[which] = found.nodes, found.length
         self.nodes, self.length = np.concatenate([self.nodes, nodes], 1), np.concatenate([self.length, length], 1)
@@ -140,10 +140,10 @@ class Search:
         return np.concatenate(found, axis=1)
 
 
-def _descend_from(metric: Metric, begin: Array, wary: bool = False) -> Descent:
+def _descend_from(metric: Metric, begin: Array, look: Look = Look.NEVER) -> Descent:
     """Descend from coarse curves (C, N, d)."""
     breaks = np.linspace(0.0, 1.0, begin.shape[1] // DEGREE + 1)
-    return descend(metric, begin, np.broadcast_to(breaks, (len(begin), len(breaks))), TOL, MAX_ITER, DAMPING, wary)
+    return descend(metric, begin, np.broadcast_to(breaks, (len(begin), len(breaks))), TOL, MAX_ITER, DAMPING, look)
 
 
 def _sure_lengths(metric: Metric, nodes: Array, length: Array, which: Array) -> Array:
