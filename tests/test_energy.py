@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import orthodrome as od
-from orthodrome.solvers.energy import descend
+from orthodrome.solvers.energy import Look, descend
 from problems import NAMES, problem
 
 
@@ -84,6 +84,22 @@ def test_what_single_precision_cannot_do_is_repeated_within_the_same_budget():
     assert path.iterations == 3 and not path.converged
     enough = od.shortest_path(huge, [-1.0, 0.3], [0.8, 0.6], od.Energy(tol=1e-12))
     assert enough.certified and enough.iterations > 3
+
+
+def test_only_a_descent_that_looks_sees_that_there_was_more_than_one_way():
+    """Over the top of a hill, by symmetry, Gauss–Newton's steps stay; from the side all descents end in the same valley."""
+    hill = od.Pullback(lambda x: jnp.array([x[0], x[1], 3 * jnp.exp(-2 * (x @ x))]))
+    t = np.linspace(0, 1, 17)[:, None]
+    over, beside = ([-2.0, 0.0] + t * [4.0, 0.0] + height * np.sin(np.pi * t) * [0.0, 1.0] for height in (0.0, 1.0))
+    breaks = np.broadcast_to(np.linspace(0, 1, 9), (2, 9))
+    found = {look: descend(hill, np.stack([over, beside]), breaks, 1e-4, 100, look=look) for look in Look}
+    assert all((descent.status == od.Status.CONVERGED).all() for descent in found.values())
+    assert not found[Look.NEVER].bent.any() and found[Look.ALWAYS].bent[0]
+    assert np.all(found[Look.NEVER].nodes[0, :, 1] == 0)
+    hasty, careful, wary = (found[look].length for look in Look)
+    assert hasty[0] > 1.1 * careful[0]
+    np.testing.assert_allclose(hasty[1], wary[1], rtol=1e-3)
+    np.testing.assert_allclose(careful, wary, rtol=1e-3)
 
 
 def test_bad_settings_get_a_sentence():
