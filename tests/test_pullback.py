@@ -227,6 +227,19 @@ def test_memory_is_bounded_by_the_widest_layer_and_not_by_the_outputs():
     assert used < 40 * 8 * 2**17 * 10
 
 
+def test_the_widest_layer_is_one_that_depends_on_the_point():
+    W, V = np.ones((300, 4)), np.ones((7, 300))
+
+    def network(x):
+        layer = jax.jit(lambda W, x: jnp.tanh(x @ W.T))
+        hidden = jax.lax.cond(x[0] > 0, lambda: layer(jnp.asarray(W), x), lambda: jnp.zeros(300, x.dtype))
+        return hidden @ jnp.swapaxes(jnp.asarray(V), 0, 1)
+
+    assert pullback.widest(network, 4) == 300
+    assert pullback.widest(lambda x: jnp.outer(network(x), x).sum(axis=1), 4) == 300
+    assert pullback.widest(lambda x: jnp.outer(jnp.tile(x, 20), x).sum(axis=1), 4) == 320
+
+
 def test_an_acceleration_costs_d_passes_the_values_own_and_one_of_second_order():
     rng = np.random.default_rng(0)
     weights = [rng.standard_normal(shape) / 10 for shape in ((200, 10), (200, 200), (784, 200))]

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr, Var
 from jaxtyping import Array, Float
 
 from orthodrome import _boundary, batching
@@ -21,6 +21,10 @@ many outputs the map has."""
 CACHED = 2**16
 """Numbers in the derivatives that are formed at once where they need not be held, those of the map's widest layer: they
 should stay in a core's cache."""
+
+
+LOOPS = "scan", "while"
+"""What JAX calls them."""
 
 
 class Pullback(Metric):
@@ -233,14 +237,26 @@ class _InSingle(eqx.Module):
 
 
 def widest(g: Callable[[Any], Any], dim: int) -> int:
-    """The size of the largest array that a function of one point makes on its way."""
+    """The size of the largest array that a function of one point makes of it on its way."""
 
-    def largest(program: Any) -> int:
-        inner = [part for step in program.eqns for part in jax.tree.leaves(step.params, is_leaf=_program)]
-        made = [value.aval.size for step in program.eqns for value in step.outvars]
-        return max([1, *made, *(largest(getattr(part, "jaxpr", part)) for part in inner if _program(part))])
+    def largest(program: Any, moving: list[bool]) -> int:
+        """Of those that depend on the inputs marked as moving: weights do not."""
+        depends = {var for var, moves in zip(program.invars, moving, strict=True) if moves}
+        sizes = [1]
+        for step in program.eqns:
+            moving = [isinstance(var, Var) and var in depends for var in step.invars]
+            if any(moving):
+                depends.update(step.outvars)
+                sizes += [var.aval.size for var in step.outvars]
+                for part in filter(_program, jax.tree.leaves(step.params, is_leaf=_program)):
+                    inner = getattr(part, "jaxpr", part)
+                    # a part takes the last of the step's inputs; in a loop, what does not move at first may later
+                    given = moving if step.primitive.name not in LOOPS else []
+                    sizes.append(largest(inner, ([True] * len(inner.invars) + given)[len(given) :]))
+        return max(sizes)
 
-    return largest(jax.make_jaxpr(g)(jax.ShapeDtypeStruct((dim,), jnp.result_type(float))).jaxpr)
+    program = jax.make_jaxpr(g)(jax.ShapeDtypeStruct((dim,), jnp.result_type(float))).jaxpr
+    return largest(program, [True])
 
 
 def _program(value: Any) -> bool:
