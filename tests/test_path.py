@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import orthodrome as od
-from orthodrome import judging
+from orthodrome import judging, solving
 from problems import problem
 
 T = np.linspace(0, 1, 11)
@@ -169,3 +169,18 @@ def test_a_path_is_judged_once_and_only_when_somebody_asks(monkeypatch):
     assert np.isclose(path[0].length, np.sqrt(5)) and asked == [1]
     assert path.certified.all() and path.error.max() < 1e-10 and asked == [1, 3]
     assert path[:2].certified.all() and asked == [1, 3]
+
+
+def test_a_solver_may_judge_only_some_of_its_blocks(monkeypatch):
+    p = problem("half-space", 2)
+
+    class Moody(od.Energy):
+        def solve(self, metric, start, end, init):
+            solution = super().solve(metric, start, end, init)
+            verdict = judging.judge(metric, solution.curve, start, end) if (start == p.start[0]).all() else None
+            return dataclasses.replace(solution, verdict=verdict)
+
+    monkeypatch.setattr(solving, "BLOCK", 1)
+    path = od.shortest_path(p.metric, p.start[:3], p.end[:3], Moody())
+    np.testing.assert_allclose(path.length, p.distance[:3], rtol=1e-8)
+    assert path.certified.tolist() == [True] * 3
