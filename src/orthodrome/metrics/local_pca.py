@@ -41,6 +41,10 @@ IN_CACHE = 2**16
 CHUNK = 64
 """Points along a curve for which near data are gathered together."""
 
+FEW_DATA = 64
+"""Compiled code takes at least so many data, or a multiple that has four binary digits: data sets of nearly the same size
+then share it."""
+
 FEW_SLOPES = 8
 """Up to this dimension all slopes of the local variances cost less than a second look at the data."""
 
@@ -70,6 +74,8 @@ class LocalPCA(Metric):
     truncation: np.ndarray[Any, Any]
     blocks: Blocks | None
     """The data once more, in blocks, where compiled code works on many of them."""
+    absent: np.ndarray[Any, Any] | None
+    """(n,): where compiled code works on few of them, ∞ for rows that only fill the array up, 0 for the data."""
 
     def __init__(
         self, data: Any, sigma: float | None = None, rho: float | None = None, truncation: float = TRUNCATION
@@ -85,7 +91,7 @@ class LocalPCA(Metric):
                 f"data should have numbers whose squares are numbers too; sigma would be {self.sigma:g}: rescale them."
             )
         self.truncation = np.asarray(_boundary.as_positive(truncation, "truncation"))
-        self.blocks = None
+        self.blocks = self.absent = None
         self.rho = np.asarray(
             choose_rho(LocalPCA(self.data, float(self.sigma), float(self.sigma**2)))
             if rho is None
@@ -133,6 +139,8 @@ class LocalPCA(Metric):
     def _weights_at(self, x: Float[Array, " D"]) -> Float[Array, " n"]:
         """wₙ at the point x, centred as the data are."""
         squared_distance = self.features @ jnp.concatenate([jnp.dot(x, x)[None], -2 * x, jnp.ones_like(x)])
+        if self.absent is not None:
+            squared_distance += self.absent
         return jnp.exp(-squared_distance / (2 * self.sigma**2))
 
     def tensor_at(self, x: Float[Array, " D"]) -> Float[Array, "D D"]:
@@ -164,7 +172,12 @@ class LocalPCA(Metric):
 
     def prepared(self) -> "LocalPCA":
         near = neighbourhood(self.data)
-        return self if near is None else eqx.tree_at(_blocks, self, near.blocks, is_leaf=lambda leaf: leaf is None)
+        if near is not None:
+            return eqx.tree_at(lambda metric: metric.blocks, self, near.blocks, is_leaf=_is_none)
+        n = len(self.data)
+        rows, absent = np.minimum(np.arange(_round(n)), n - 1), np.where(np.arange(_round(n)) < n, 0.0, np.inf)
+        filled = eqx.tree_at(lambda metric: metric.data, self, self.data[rows])
+        return eqx.tree_at(lambda metric: metric.absent, filled, absent, is_leaf=_is_none)
 
     def order(self, points: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
         near = neighbourhood(self.data)
@@ -221,7 +234,8 @@ class LocalPCA(Metric):
 
         def term(data: Any, inside: Any) -> Any:
             y = data - middle
-            exponent = x @ y.T - half[:, None] - 0.5 * jnp.sum(y**2, axis=1)
+            squares = jnp.sum(y**2, axis=1) if self.absent is None else jnp.sum(y**2, axis=1) + self.absent
+            exponent = x @ y.T - half[:, None] - 0.5 * squares
             w = jnp.exp(exponent / self.sigma**2)
             return columns(w, y) if inside is None else columns(w * inside, y)
 
@@ -329,8 +343,14 @@ class LocalPCA(Metric):
         return f"LocalPCA({n} points in {D} dimensions, sigma={self.sigma:.4g}, rho={self.rho:.4g})"
 
 
-def _blocks(metric: LocalPCA) -> Any:
-    return metric.blocks
+def _is_none(leaf: Any) -> bool:
+    return leaf is None
+
+
+def _round(n: int) -> int:
+    """The size of the array that compiled code takes so many data in."""
+    step = FEW_DATA if n <= 2 * FEW_DATA else 1 << (n - 1).bit_length() - 4
+    return -(-n // step) * step
 
 
 def choose_sigma(data: np.ndarray[Any, Any]) -> float:

@@ -10,8 +10,9 @@ from orthodrome.curves import Curve, PiecewiseCurve
 from orthodrome.judging import RTOL, judge
 from orthodrome.metrics import Metric
 from orthodrome.solvers.base import Array, Others, Solution, Solver
+from orthodrome.solvers.energy import Energy
 from orthodrome.solvers.graph import require_nodes, roads_of
-from orthodrome.solvers.polishing import ELEMENTS, Found, best_and_rest, polish
+from orthodrome.solvers.polishing import DEGREE, ELEMENTS, FEW_ELEMENTS, TOL, Found, best_and_rest, polish
 from orthodrome.solvers.search import Search, distinct
 from orthodrome.status import Status
 
@@ -71,6 +72,10 @@ class Auto(Solver):
             more = more._replace(problem=others[more.problem])
             found = found.and_more(more) if len(found.problem) else more
         return self._choose(found, backwards, evaluations, starts)
+
+    def follower(self, metric: Metric) -> Solver:
+        """A descent on the first mesh of the polish: the path is known, and nobody judges it."""
+        return Energy(FEW_ELEMENTS if metric.embedded else ELEMENTS, DEGREE, tol=TOL * self.rtol)
 
     def _find(self, metric: Metric, a: Array, b: Array, given: Curve | None) -> tuple[Found, Array, Array]:
         """Geodesics between points that lie apart; evaluations and starts (P,)."""

@@ -69,3 +69,7 @@ class Solver(abc.ABC):
     @abc.abstractmethod
     def solve(self, metric: Metric, start: Array, end: Array, init: Curve | None) -> Solution:
         """Solve P problems from `start` to `end`, (P, d) each, beginning at the curves `init` if there are any."""
+
+    def follower(self, metric: Metric) -> "Solver":
+        """The solver that follows a path found by this one while its ends move a little."""
+        return self

@@ -1,0 +1,66 @@
+"""What the estimators share: data and metric from the user, progress for people."""
+
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from orthodrome import _boundary, solving
+from orthodrome.metrics import LocalPCA, Metric
+
+Array = np.ndarray[Any, Any]
+
+
+def require_data(estimator: Any, X: Any, least: int = 2) -> tuple[Array, Metric]:
+    """The data (n, d) to fit, and the metric: the estimator's own, or a `LocalPCA` learned from these data."""
+    X = validate_data(estimator, _as_array(X), dtype=np.float64, ensure_min_samples=least)
+    if estimator.metric is None:
+        return X, LocalPCA(X)
+    metric = solving.require_metric(estimator.metric)
+    _require_on(metric, X)
+    return X, metric
+
+
+def require_queries(estimator: Any, X: Any) -> Array:
+    """Points (n, d) for an estimator that was fitted."""
+    check_is_fitted(estimator)
+    X = validate_data(estimator, _as_array(X), dtype=np.float64, reset=False)
+    _require_on(estimator.metric_, X)
+    return X
+
+
+def require_clusters(n_clusters: Any, name: str, X: Array) -> int:
+    """How many clusters or components, no more than there are points."""
+    count = _boundary.as_count(n_clusters, name, 1)
+    if count > len(X):
+        raise ValueError(f"n_samples={len(X)} should be at least {name}={count}: ask for fewer.")
+    return count
+
+
+class Progress:
+    """Lines on standard error, if they are wanted, and the time since it was made."""
+
+    def __init__(self, show: bool) -> None:
+        self.show, self.began = show, time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.perf_counter() - self.began
+
+    def say(self, line: str) -> None:
+        """One line."""
+        if self.show:
+            print(f"{self.seconds:7.1f} s  {line}", file=sys.stderr, flush=True)
+
+
+def _require_on(metric: Metric, X: Array) -> None:
+    metric.require_points(X, "X")
+    metric.require_positive(X, "X")
+
+
+def _as_array(X: Any) -> Any:
+    """Torch tensors as NumPy; the rest as it is, for scikit-learn to judge."""
+    return _boundary.as_floats(X, "X") if hasattr(X, "detach") else X
