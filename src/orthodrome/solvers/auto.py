@@ -5,14 +5,23 @@ from typing import Any
 
 import numpy as np
 
-from orthodrome import _boundary
+from orthodrome import _boundary, elements
 from orthodrome.curves import Curve, PiecewiseCurve
 from orthodrome.judging import RTOL, judge
 from orthodrome.metrics import Metric
-from orthodrome.solvers.base import Array, Others, Solution, Solver
-from orthodrome.solvers.energy import Energy
+from orthodrome.solvers.base import Array, Others, Solution, Solver, moved
+from orthodrome.solvers.energy import Energy, descend, smooth
 from orthodrome.solvers.graph import require_nodes, roads_of
-from orthodrome.solvers.polishing import DEGREE, ELEMENTS, FEW_ELEMENTS, TOL, Found, best_and_rest, polish
+from orthodrome.solvers.polishing import (
+    DEGREE,
+    ELEMENTS,
+    FEW_ELEMENTS,
+    MAX_ITER,
+    TOL,
+    Found,
+    best_and_rest,
+    polish,
+)
 from orthodrome.solvers.search import Search, distinct
 from orthodrome.status import Status
 
@@ -73,9 +82,17 @@ class Auto(Solver):
             found = found.and_more(more) if len(found.problem) else more
         return self._choose(found, backwards, evaluations, starts)
 
-    def follower(self, metric: Metric) -> Solver:
-        """A descent on the first mesh of the polish: the path is known, and nobody judges it."""
-        return Energy(FEW_ELEMENTS if metric.embedded else ELEMENTS, DEGREE, tol=TOL * self.rtol)
+    def follow(self, metric: Metric, start: Array, end: Array, ways: Array) -> tuple[Array, Array, Array]:
+        """A descent on the first mesh of the polish, which nobody judges; velocities from the momenta at the start."""
+        if metric.embedded:
+            return Energy(FEW_ELEMENTS, DEGREE, TOL * self.rtol).follow(metric, start, end, ways)
+        pieces = ways.shape[1] - 1
+        breaks = np.broadcast_to(np.linspace(0.0, 1.0, pieces + 1), (len(ways), pieces + 1))
+        times = elements.node_times(breaks[0], DEGREE)
+        nodes = moved(PiecewiseCurve.through(ways).evaluate(times), times, start, end)
+        found = descend(metric, nodes, breaks, TOL * self.rtol, MAX_ITER)
+        first = smooth(metric, found.nodes[:, : DEGREE + 1], breaks[:, :2])
+        return found.nodes[:, ::DEGREE], first.velocity[:, 0], found.status
 
     def _find(self, metric: Metric, a: Array, b: Array, given: Curve | None) -> tuple[Found, Array, Array]:
         """Geodesics between points that lie apart; evaluations and starts (P,)."""

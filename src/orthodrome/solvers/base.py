@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from orthodrome.curves import Curve, concatenate_curves
+from orthodrome.curves import Curve, PiecewiseCurve, concatenate_curves
 from orthodrome.curves.kernels import brief_repr
-from orthodrome.judging import RTOL, Verdict
+from orthodrome.judging import RTOL, Verdict, initial_velocity
 from orthodrome.metrics import Metric
 
 Array = np.ndarray[Any, Any]
@@ -70,6 +70,17 @@ class Solver(abc.ABC):
     def solve(self, metric: Metric, start: Array, end: Array, init: Curve | None) -> Solution:
         """Solve P problems from `start` to `end`, (P, d) each, beginning at the curves `init` if there are any."""
 
-    def follower(self, metric: Metric) -> "Solver":
-        """The solver that follows a path found by this one while its ends move a little."""
-        return self
+    def follow(self, metric: Metric, start: Array, end: Array, ways: Array) -> tuple[Array, Array, Array]:
+        """Paths whose ends have moved a little since they ran along `ways` (P, N, d), evenly timed.
+
+        Returns the ways they have now, their initial velocities (P, d), and `Status` numbers (P,).
+        """
+        times = np.linspace(0.0, 1.0, ways.shape[1])
+        solution = self.solve(metric, start, end, PiecewiseCurve.through(moved(ways, times, start, end)))
+        return solution.curve.evaluate(times), initial_velocity(metric, solution.curve), solution.status
+
+
+def moved(ways: Array, times: Array, start: Array, end: Array) -> Array:
+    """Curves, given at these times, with their ends moved and everything between moved along."""
+    t = times[:, None]
+    return ways + (1 - t) * (start - ways[:, 0])[:, None] + t * (end - ways[:, -1])[:, None]

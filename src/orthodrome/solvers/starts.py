@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from orthodrome.curves import PiecewiseCurve, straight_line
+from orthodrome.solvers.base import moved
 
 Array = np.ndarray[Any, Any]
 
@@ -47,21 +48,21 @@ def from_neighbours(a: Array, b: Array, best: Array, times: Array) -> tuple[Arra
     i, j = index.reshape(2, -1)
     count = min(NEIGHBOURS, len(ends) - 1)
     near = np.asarray(cKDTree(ends).query(ends, count + 1)[1])[:, 1:]
-    key, t = i * len(ends) + j, times[:, None]
+    key = i * len(ends) + j
     order = np.argsort(key)
-    moved, known = [], []
+    curves, known = [], []
     for p, q in [pair for k in range(count) for pair in ((near[i, k], j), (i, near[j, k]))]:
         wanted = np.minimum(p, q) * len(ends) + np.maximum(p, q)
         which = order[np.minimum(np.searchsorted(key, wanted, sorter=order), len(a) - 1)]
         curve = np.where((p > q)[:, None, None], best[which, ::-1], best[which])
-        moved.append(curve + (1 - t) * (a - curve[:, 0])[:, None] + t * (b - curve[:, -1])[:, None])
+        curves.append(moved(curve, times, a, b))
         known.append(key[which] == wanted)
-    curves, there = np.stack(moved, axis=1), np.stack(known, axis=1)
+    neighbours, there = np.stack(curves, axis=1), np.stack(known, axis=1)
     news = there.copy()
     way = np.linalg.norm(np.diff(best, axis=1), axis=-1).sum(axis=1)
     differ = lambda x, y: np.linalg.norm(x - y, axis=-1).max(axis=-1) > NEWS * way
-    for later in range(curves.shape[1]):
-        news[:, later] &= differ(curves[:, later], best)
+    for later in range(neighbours.shape[1]):
+        news[:, later] &= differ(neighbours[:, later], best)
         for earlier in range(later):
-            news[:, later] &= ~news[:, earlier] | differ(curves[:, later], curves[:, earlier])
-    return curves, there, news
+            news[:, later] &= ~news[:, earlier] | differ(neighbours[:, later], neighbours[:, earlier])
+    return neighbours, there, news

@@ -7,20 +7,16 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 
 from orthodrome import _boundary, solving
 from orthodrome.metrics import Metric
-from orthodrome.roadmap import edge_lengths
 from orthodrome.solvers import Solver
 from orthodrome.statistics import means
 from orthodrome.statistics.estimators import Progress, require_clusters, require_data, require_queries
-from orthodrome.statistics.tangents import NOT_ASKED, Logarithms, Tangents, warn_missing
+from orthodrome.statistics.tangents import Logarithms, Tangents, moved_at_most, warn_missing
 from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
 
 MEAN_STEPS = 5
 """Steps towards the means between two assignments: they need not be exact before the clusters are."""
-
-PIECES = 8
-"""Straight edges that measure how far a center has moved, from above."""
 
 
 class GeodesicKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -180,7 +176,7 @@ def cluster(logs: Logarithms, start: Array, tol: float, max_iter: int, progress:
         centers, labels = _fill(logs, centers, labels, distance)
         weights = (labels == np.arange(K)[:, None]).astype(float)
         found = means.descend(logs, weights, centers, tol, MEAN_STEPS)
-        bound = bound - _moved(logs.metric, centers, found.points)[:, None]
+        bound = bound - moved_at_most(logs.metric, centers, found.points)[:, None]
         centers, own = found.points, found.tangents
         distance = np.where(own.found, own.distance, np.inf).min(axis=0)
         rivals = ~own.found & (bound < distance)
@@ -217,13 +213,6 @@ def _fill(logs: Logarithms, centers: Array, labels: Array, distance: Array) -> t
     for k, i in zip(empty, np.argsort(-np.nan_to_num(distance)), strict=False):
         centers[k], labels[i] = logs.points[i], k
     return centers, labels
-
-
-def _moved(metric: Metric, before: Array, after: Array) -> Array:
-    """No less than the distances between K pairs of points: the lengths of straight lines."""
-    t = np.linspace(0.0, 1.0, PIECES + 1)[:, None, None]
-    stops = (1 - t) * before + t * after
-    return sum(edge_lengths(metric, stops[i], stops[i + 1]) for i in range(PIECES))
 
 
 def _seed(random_state: Any) -> Any:

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from orthodrome import _boundary, solving
-from orthodrome.curves import Curve, PiecewiseCurve
 from orthodrome.judging import initial_velocity
 from orthodrome.metrics import Metric
+from orthodrome.roadmap import edge_lengths
 from orthodrome.solvers import Solver
 from orthodrome.status import Status
 
@@ -21,6 +21,10 @@ STRIDE = 0.5
 
 FEWEST_STEPS, MOST_STEPS = 8, 64
 """Of a walk."""
+
+
+PIECES = 8
+"""Straight edges that measure how far a base has moved, from above."""
 
 
 class Frames(NamedTuple):
@@ -81,16 +85,17 @@ class Logarithms:
         velocity, status = np.full((K, n, d), np.nan), np.full((K, n), NOT_ASKED)
         if not len(k):
             return Tangents(velocity, status)
-        a, b, old = bases[k], self.points[i], self._ways[k, i]
-        known = np.isfinite(old[:, 0, 0]) & (not fresh)
+        known = np.isfinite(self._ways[k, i, 0, 0]) & (not fresh)
         found = np.full(len(k), NOT_ASKED)
-        if known.any():
-            moved = old[known] + (1 - SAMPLES)[:, None] * (a[known] - old[known, 0])[:, None]
-            follower = self.solver.follower(self.metric)
-            found[known] = self._solve(k[known], i[known], a[known], b[known], follower, moved, velocity)
-        cold = found != Status.CONVERGED
-        if cold.any():
-            found[cold] = self._solve(k[cold], i[cold], a[cold], b[cold], self.solver, None, velocity)
+        for follow in (True, False):
+            todo = np.flatnonzero(known if follow else found != Status.CONVERGED)
+            for first in range(0, len(todo), solving.BLOCK):
+                some = todo[first : first + solving.BLOCK]
+                at = k[some], i[some]
+                ways, v, found[some] = self._follow(bases, *at) if follow else self._find(bases, *at)
+                good = found[some] == Status.CONVERGED
+                at = k[some[good]], i[some[good]]
+                self._ways[at], velocity[at] = ways[good], v[good]
         status[k, i] = found
         return Tangents(Frames.at(self.metric, bases).read(velocity), status)
 
@@ -98,20 +103,12 @@ class Logarithms:
         """Remember the paths of another's j-th base as those of the k-th."""
         self._ways[k] = other._ways[j]
 
-    def _solve(
-        self, k: Array, i: Array, a: Array, b: Array, solver: Solver, begin: Array | None, velocity: Array
-    ) -> Array:
-        """Solve some problems, remember their ways, write their velocities (K, n, d); returns their status."""
-        init = None if begin is None else PiecewiseCurve.through(begin)
-        statuses = []
-        for block, solution, _ in solving.solve(self.metric, a, b, solver, init):
-            good = np.flatnonzero(solution.status == Status.CONVERGED)
-            at = k[block][good], i[block][good]
-            curve: Curve = solution.curve.take(good)
-            self._ways[at] = curve.evaluate(SAMPLES)
-            velocity[at] = initial_velocity(self.metric, curve)
-            statuses.append(solution.status)
-        return np.concatenate(statuses)
+    def _follow(self, bases: Array, k: Array, i: Array) -> tuple[Array, Array, Array]:
+        return self.solver.follow(self.metric, bases[k], self.points[i], self._ways[k, i])
+
+    def _find(self, bases: Array, k: Array, i: Array) -> tuple[Array, Array, Array]:
+        solution = self.solver.solve(self.metric, bases[k], self.points[i], None)
+        return solution.curve.evaluate(SAMPLES), initial_velocity(self.metric, solution.curve), solution.status
 
 
 def walk(metric: Metric, bases: Array, velocity: Array) -> Array:
@@ -138,6 +135,13 @@ def usable(metric: Metric, bases: Array) -> Array:
     good[good] = np.isfinite(tensors).all(axis=(1, 2))
     good[good] = np.linalg.eigvalsh(metric.tensor(bases[good]))[:, 0] > 0
     return good
+
+
+def moved_at_most(metric: Metric, before: Array, after: Array) -> Array:
+    """No less than the distances between K pairs of points, (K,): the lengths of straight lines."""
+    t = np.linspace(0.0, 1.0, PIECES + 1)[:, None, None]
+    stops = (1 - t) * before + t * after
+    return np.sum([edge_lengths(metric, stops[i], stops[i + 1]) for i in range(PIECES)], axis=0)
 
 
 def warn_missing(status: Array, what: str) -> None:

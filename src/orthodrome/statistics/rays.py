@@ -1,0 +1,165 @@
+"""Integrals over tangent spaces: geodesics leave a base in many directions, and each is looked at all along its way.
+
+C(μ, Σ) = ∫ √det M(Exp_μ(Eu)) |det ∂Exp_μ(Eu)/∂u| exp(−½ uᵀΣ⁻¹u) du, in polar coordinates of z = A⁻¹u with Σ = AAᵀ: one
+geodesic gives the integrand at every radius, so that only the directions are left to quasi-Monte Carlo, and the same
+geodesics serve every Σ that is not too far from the one they were made for (docs/derivations/land.md).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import gammaln, logsumexp
+from scipy.stats import norm, qmc
+
+from orthodrome import batching
+from orthodrome.metrics import Metric
+
+Array = np.ndarray[Any, Any]
+
+RADII, WEIGHTS = 0.5 + 0.5 * np.polynomial.legendre.leggauss(64)[0], 0.5 * np.polynomial.legendre.leggauss(64)[1]
+"""Where on its way a ray is looked at, from 0 to 1, and the weights of the integral along it (Gauss)."""
+
+TAIL = 4.5
+"""A ray goes √d and so many standard deviations far."""
+
+STEPS = (2, 8, 32)
+"""Steps of Runge and Kutta's method between two looks: more of them where these were not enough."""
+
+SLIP = 1e-3
+"""The speed of a geodesic is constant. A ray on which it changed by more than this share was not followed."""
+
+
+class Rays(NamedTuple):
+    """K tangent spaces, looked at in the points z of R rays with T radii each; u = A z in the frame of each base."""
+
+    z: Array
+    """(K, R, T, d): the same for all K."""
+    log_weight: Array
+    """(K, R, T): of the integrals; −∞ where a ray has met a conjugate point or could not be followed."""
+    points: Array
+    """(K, R, T, d): where on the manifold; NaN where a ray could not be followed."""
+
+    def log_shares(self, B: Array | None = None) -> Array:
+        """log of what each point adds to C, (K, R, T), for Σ⁻¹ = A⁻ᵀBᵀBA⁻¹ with B (K, d, d); None means 1."""
+        z = self.z if B is None else np.einsum("kij,krtj->krti", B, self.z)
+        return self.log_weight - 0.5 * np.sum(z**2, axis=-1)
+
+    def log_integral(self, B: Array | None = None) -> Array:
+        """log C (K,)."""
+        return logsumexp(self.log_shares(B), axis=(1, 2))
+
+    def moments(self, B: Array | None = None) -> tuple[Array, Array]:
+        """The means of z (K, d) and of z zᵀ (K, d, d) under the densities."""
+        shares = self.log_shares(B)
+        p = np.exp(shares - logsumexp(shares, axis=(1, 2), keepdims=True))
+        return np.einsum("krt,krti->ki", p, self.z), np.einsum("krti,krtj->kij", p[..., None] * self.z, self.z)
+
+
+def directions(count: int, dim: int, seed: int) -> Array:
+    """(R, d) unit vectors that cover all directions evenly; about `count` of them."""
+    if dim == 1:
+        return np.array([[1.0], [-1.0]])
+    turn = np.random.default_rng(seed).uniform()
+    if dim == 2:
+        angle = 2 * np.pi * (np.arange(count) + turn) / count
+        return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    half = 1 << max(0, count // 2 - 1).bit_length()
+    normal = norm.ppf(qmc.Sobol(dim, rng=np.random.default_rng(seed)).random(half).clip(1e-12, 1 - 1e-12))
+    normal /= np.linalg.norm(normal, axis=1, keepdims=True)
+    return np.concatenate([normal, -normal])
+
+
+def cast(metric: Metric, bases: Array, frames: Array, A: Array, omega: Array, exact: bool = True) -> Rays:
+    """Rays in directions omega (R, d) from K bases, whose frames (K, d, d) are L with M = LLᵀ; A (K, d, d).
+
+    `exact=False` leaves the Jacobian of the exponential map out, as the paper of 2016 does.
+    """
+    K, R, d = len(bases), *omega.shape
+    reach = np.sqrt(d) + TAIL
+    out = reach * np.linalg.solve(frames.swapaxes(1, 2), A)  # z ↦ the velocity that goes `reach` times as far
+    turned = _turned(omega)
+    start = np.einsum("kij,rjc->krci", out, turned).reshape(K * R, d, d)  # (…, c, i): the ray, and across it
+    x, log_volume = _follow(metric, np.repeat(bases, R, axis=0), start)
+    x, log_volume = x.reshape(K, R, -1, d), log_volume.reshape(K, R, -1)
+    if not exact:
+        here = metric.log_volume(bases)[:, None, None]
+        seen = np.isfinite(x).all(axis=-1)
+        volume = np.zeros(seen.shape)
+        volume[seen] = metric.log_volume(x[seen])
+        spread = np.linalg.slogdet(A)[1][:, None, None]
+        radial = (d - 1) * np.log(reach * RADII)
+        log_volume = np.where(seen, volume - here + spread + radial, -np.inf)
+    else:
+        log_volume = log_volume - np.log(reach)
+    area = np.log(2) + d / 2 * np.log(np.pi) - gammaln(d / 2)
+    log_weight = log_volume + area - np.log(R) + np.log(reach * WEIGHTS)
+    z = reach * RADII[:, None] * omega[:, None]
+    return Rays(np.broadcast_to(z, (K, *z.shape)), log_weight, x)
+
+
+def _turned(omega: Array) -> Array:
+    """Rotations (R, d, d), up to sign, whose first columns are the directions (R, d): Householder's reflections."""
+    d = omega.shape[1]
+    sign = np.where(omega[:, :1] >= 0, 1.0, -1.0)
+    v = omega.copy()
+    v[:, :1] += sign
+    H = np.eye(d) - 2 * v[:, :, None] * v[:, None, :] / np.sum(v**2, axis=1)[:, None, None]
+    return -sign[..., None] * H
+
+
+def _follow(metric: Metric, a: Array, start: Array) -> tuple[Array, Array]:
+    """P rays from points (P, d) with velocities start[:, 0], and what becomes of changes start[:, 1:] of these.
+
+    Returns the points (P, T, d), NaN where a ray could not be followed, and log(√det M |det(c', J)|) there, J the
+    Jacobi fields; −∞ from the first conjugate point on, where that determinant changes its sign.
+    """
+    P, d = a.shape
+    x, volume = np.full((P, len(RADII), d), np.nan), np.full((P, len(RADII)), -np.inf)
+    todo, speed = np.arange(P), metric.norm(a, start[:, 0])
+    for steps in STEPS:
+        found, w, J = batching.over_points(_march, metric, a[todo], start[todo], np.full(len(todo), steps))
+        there = np.isfinite(found).all(axis=2) & np.isfinite(w).all(axis=2) & np.isfinite(J).all(axis=(2, 3))
+        slip = np.full(there.shape, np.inf)
+        slip[there] = np.abs(metric.norm(found[there], w[there]) / np.repeat(speed[todo], there.sum(axis=1)) - 1)
+        followed = np.logical_and.accumulate(slip <= SLIP, axis=1)
+        x[todo] = np.where(followed[..., None], found, np.nan)
+        across = np.concatenate([w[:, :, None], J], axis=2)
+        sign, log_det = np.linalg.slogdet(np.where(followed[..., None, None], across, np.eye(d)))
+        same = sign == np.linalg.slogdet(start[todo])[0][:, None]
+        inside = np.logical_and.accumulate(followed & same, axis=1)
+        volume[todo] = np.where(inside, log_det, -np.inf)
+        todo = todo[~followed[:, -1]]
+        if not len(todo):
+            break
+    seen = np.isfinite(volume)
+    volume[seen] += metric.log_volume(x[seen])
+    return x, volume
+
+
+def _march(metric: Metric, a: Any, start: Any, steps: Any) -> Any:
+    """Points, velocities and Jacobi fields of m rays at all radii, with so many steps between them (m,), all the same."""
+    d = a.shape[1]
+
+    def field(y: Any) -> Any:
+        u, w, J, dJ = y
+        f, by_change = jax.linearize(lambda u, w: metric.motion_along(a + u, w)[0], u, w)
+        return w, f, dJ, jax.vmap(by_change)(J, dJ)
+
+    def step(h: Any, y: Any) -> Any:
+        ahead = lambda share, k: jax.tree.map(lambda p, q: p + share * h * q, y, k)
+        k1 = field(y)
+        k2 = field(ahead(0.5, k1))
+        k3 = field(ahead(0.5, k2))
+        k4 = field(ahead(1.0, k3))
+        return jax.tree.map(lambda p, a, b, c, e: p + h / 6 * (a + 2 * b + 2 * c + e), y, k1, k2, k3, k4)
+
+    def panel(y: Any, width: Any) -> Any:
+        y = jax.lax.fori_loop(0, steps[0], lambda _, y: step(width / steps[0], y), y)
+        return y, y[:3]
+
+    across = jnp.moveaxis(start[:, 1:], 1, 0)
+    y0 = jnp.zeros_like(a), start[:, 0], jnp.zeros((d - 1, *a.shape)), across
+    _, (u, w, J) = jax.lax.scan(panel, y0, jnp.diff(jnp.asarray(RADII), prepend=0.0))
+    return a[:, None] + jnp.moveaxis(u, 0, 1), jnp.moveaxis(w, 0, 1), jnp.moveaxis(J, 2, 0)
