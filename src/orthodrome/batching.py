@@ -87,14 +87,16 @@ def _over(function: Function, metric: Any, arrays: Sequence[Array], tile: int) -
     few = len(arrays[0]) <= FEW_POINTS < tile
     tile, tiles = (FEW_POINTS, 1) if few else (tile, TILES)
     capacity = tile * tiles
-    starts = range(0, len(arrays[0]), capacity)
+    share = -(-len(arrays[0]) // (tile * _workers(metric))) * tile  # full tiles for every thread
+    size = min(capacity, max(tile, share))
+    starts = range(0, len(arrays[0]), size)
 
     if not len(arrays[0]):  # the shapes of nothing: evaluate a point of ones and keep none of it
         ones = [np.ones((1, *array.shape[1:])) for array in arrays]
         return _rows(_over(function, metric, ones, tile), slice(0))
 
     def run(start: int) -> Any:
-        rows = [array[start : start + capacity] for array in arrays]
+        rows = [array[start : start + size] for array in arrays]
         count = len(rows[0])
         out = _call(
             _tiled, function, metric, tile, np.asarray(-(-count // tile)), [_padded(row, capacity) for row in rows]

@@ -75,7 +75,7 @@ class Sum(NamedTuple):
         K, corners, d = self.gradient.shape
         u = jnp.linspace(0.0, jnp.pi, K * (corners - 1) + 1)[:, None]
         wave = (jnp.sin(u) + 0.5 * jnp.sin(2 * u)) * jnp.cos(jnp.arange(d))
-        return _times(self.laplacian, wave) / self.stride(wave)
+        return times(self.laplacian, wave) / self.stride(wave)
 
     def still(self) -> Float[Array, "N d"]:
         """The step that moves nothing."""
@@ -95,7 +95,7 @@ class Sum(NamedTuple):
 
     def stride(self, step: Float[Array, "N d"]) -> Float[Array, ""]:
         """The size of a step, as the Laplacian measures it."""
-        return jnp.sqrt(inner(_times(self.laplacian, step), step))
+        return jnp.sqrt(inner(times(self.laplacian, step), step))
 
     def nodes(self, step: Float[Array, "N d"]) -> Float[Array, "N d"]:
         """A step as nodes of a curve."""
@@ -155,7 +155,7 @@ def _couple(weight: Any, values: Any, slopes: Any, jet: Jet) -> tuple[Any, Any]:
     return square(hessian), square(laplacian)
 
 
-def _times(matrices: Float[Array, "K m m"], nodes: Float[Array, "N d"]) -> Float[Array, "K corners d"]:
+def times(matrices: Float[Array, "K m m"], nodes: Float[Array, "N d"]) -> Float[Array, "K corners d"]:
     """The elements' matrices times a curve."""
     local = element_nodes(nodes, len(matrices))
     return jnp.einsum("kij,kj->ki", matrices, local.reshape(len(matrices), -1)).reshape(local.shape)

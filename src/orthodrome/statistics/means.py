@@ -187,7 +187,7 @@ def descend(
         promised = ARMIJO * share * np.sum(step * here.g, axis=1)
         close = np.abs(there.value - here.value) <= NOISE * here.value
         accept = good & ((there.value <= here.value + promised) | (close & (there.relative < here.relative)))
-        H = np.where(accept[:, None, None], _bfgs(H, share[:, None] * step, there.g - here.g, here.stiffness), H)
+        H = np.where(accept[:, None, None], bfgs(H, share[:, None] * step, there.g - here.g, here.stiffness), H)
         mu = np.where(accept[:, None], trial, mu)
         tangents, here = _merge(accept, (there_tangents, there), (tangents, here), weights, median)
         share = np.where(accept, 1.0, np.where(moving, share / 3, share))
@@ -246,8 +246,11 @@ def _merge(
     return tangents, _Slope(*map(pick, slope, old[1]))
 
 
-def _bfgs(H: Array, s: Array, y: Array, stiffness: Array) -> Array:
-    """Inverse Hessians (K, d, d) that agree with what the last steps s did to the slopes, y; (K, d) each."""
+def bfgs(H: Array, s: Array, y: Array, stiffness: Any) -> Array:
+    """Inverse Hessians (K, d, d) that agree with what the last steps s did to the slopes, y; (K, d) each.
+
+    Second derivatives below a share of the `stiffness` are not believed: steps would become too long.
+    """
     sy = np.sum(s * y, axis=1)
     learned = sy > FLAT * stiffness * np.sum(s * s, axis=1)
     rho = (1.0 / np.where(learned, sy, 1.0))[:, None, None]

@@ -15,20 +15,35 @@ from scipy.special import logsumexp
 from orthodrome import solving
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Auto
-from orthodrome.statistics import rays
 from orthodrome.statistics.estimators import Progress
-from orthodrome.statistics.rays import Rays
+from orthodrome.statistics.means import bfgs, descend
+from orthodrome.statistics.rays import Rays, cast
 from orthodrome.statistics.tangents import Frames, Logarithms, Tangents, moved_at_most, usable, walk
 
 Array = np.ndarray[Any, Any]
 
-SHARES = (1.0, 1 / 3, 1 / 9, 0.0)
+WARM_UP, SETTLED = 6, 0.01
+"""Iterations at most in which the means are simply those of the data they are responsible for, and the share of points
+that may still change sides when they end."""
+
+MEAN_TOL, MEAN_STEPS = 1e-2, 3
+"""How well these means are found."""
+
+SHARES = (1.0, 1 / 4, 1 / 16, 0.0)
 """Of the step towards a better mean, those that are tried; with the last one only Σ changes."""
+
+REACH, LEAST_REACH = 0.3, 0.01
+"""How many standard deviations a mean may move at once, at first and at last: where a step has found other paths than it
+hoped for, the next one is shorter."""
+
+STEP, COARSER = 1e-3, 4
+"""Steps of the differences that tell the slope of log C, in the smallest standard deviation; every so manieth ray is
+enough for it."""
 
 TRUST = 0.6
 """How far Σ may change at once: each axis of A by a factor of e to this power. Further out the rays see too little."""
 
-NEGLIGIBLE = 30.0
+NEGLIGIBLE = 12.0
 """A component whose log density is so far below the mixture's has no share in a point, and need not be looked at."""
 
 CHANGED = 1e-3
@@ -46,16 +61,8 @@ class Components(NamedTuple):
     A: Array
     """(K, d, d): Σ = A Aᵀ in the frames."""
     frames: Frames
-    rays: Rays
     log_norm: Array
     """(K,): log C."""
-
-    @staticmethod
-    def of(metric: Metric, means: Array, A: Array, omega: Array, exact: bool) -> "Components":
-        """Components with these means and Σ, their normalisers by rays in the directions omega (R, d)."""
-        frames = Frames.at(metric, means)
-        found = rays.cast(metric, means, frames.lower, A, omega, exact)
-        return Components(means, A, frames, found, found.log_integral())
 
     def log_density(self, u: Array) -> Array:
         """log densities (K, n) with respect to the Riemannian volume; NaN where u (K, n, d) is."""
@@ -67,6 +74,17 @@ class Components(NamedTuple):
         """(K, d, d), in coordinates: E Σ Eᵀ."""
         spread = self.frames.write(self.A.swapaxes(1, 2))  # rows are E times the columns of A
         return spread.swapaxes(1, 2) @ spread
+
+    def rays(self, metric: Metric, omega: Array, exact: bool) -> Rays:
+        """Rays in the directions omega (R, d)."""
+        return cast(metric, self.means, self.frames.lower, self.A, omega, exact)
+
+    def normalised(self, metric: Metric, omega: Array, exact: bool) -> "Components":
+        """The same ones with more rays, each ended where it is no longer the shortest way (if exact)."""
+        found = self.rays(metric, omega, exact)
+        if exact:
+            found = within_cut(metric, self, found)
+        return self._replace(log_norm=found.log_integral())
 
 
 @dataclasses.dataclass
@@ -81,6 +99,14 @@ class Mixture:
     """(K, n): no more than the distances, also of those that were not computed."""
     log_density: Array
     """(n,): of the mixture, with respect to the Riemannian volume; −∞ where no logarithm was found."""
+    reach: Array
+    """(K,): how far a mean may move, in standard deviations."""
+    inverse: Array
+    """(K, d, d): the inverse Hessians of the costs by the means, as far as they are known."""
+    before: Array | None = None
+    """(K, d): the means before the last step,"""
+    slope: Array | None = None
+    """(K, d): and the slopes there."""
     converged: bool = False
     iterations: int = 0
     seconds: list[float] = dataclasses.field(default_factory=list)
@@ -92,6 +118,13 @@ class Mixture:
         """The mean over all points that have a density."""
         known = np.isfinite(self.log_density)
         return float(np.mean(self.log_density[known])) if known.any() else -np.inf
+
+    def replace(self, which: Array, parts: Components, tangents: Tangents, bound: Array) -> None:
+        """Other components (of K each) where the mask (K,) says so."""
+        pick = lambda new, old: np.where(which.reshape(-1, *[1] * (old.ndim - 1)), new, old)
+        self.components = jax.tree.map(pick, parts, self.components)
+        self.tangents = jax.tree.map(pick, tangents, self.tangents)
+        self.bound = pick(bound, self.bound)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,34 +152,51 @@ def responsibilities(log_density: Array, weights: Array) -> tuple[Array, Array]:
 
 
 def fit(logs: Logarithms, means: Array, labels: Array, settings: Settings, progress: Progress) -> Mixture:
-    """EM from clusters: means (K, d) and labels (n,). The likelihood never falls.
+    """EM from clusters: means (K, d) and labels (n,).
 
-    A maximisation is one step, taken only if it makes the expected likelihood larger: Σ to where its moments are those
-    of the data, on the rays that are there, and μ along the geodesic towards the mean of the data it is responsible for.
-    When nothing changes any more, all paths are sought anew; if some are shorter than those that were followed, it
-    goes on from there.
+    First the means are those of the data they are responsible for, which finds the right region quickly. Then a
+    maximisation is one step, kept only if it makes the expected likelihood larger: a quasi-Newton step of the mean, and
+    Σ to where its moments are those of the data, on the rays that are there. From then on the likelihood never falls.
     """
-    metric, K = logs.metric, len(means)
-    r = (labels == np.arange(K)[:, None]).astype(float)
-    tangents = logs.at(means)
-    A = np.linalg.cholesky(_scatter(tangents, r, settings.ridge))
-    parts = Components.of(metric, means, A, settings.omega, settings.exact)
-    mixture = Mixture(parts, r.sum(axis=1) / r.sum(), tangents, tangents.distance, np.zeros(0))
-    r = _expect(mixture, progress)
+    mixture, r = _warm_up(logs, means, labels, settings, progress)
     while mixture.iterations < settings.max_iter and progress.seconds < settings.max_seconds:
-        before = mixture.log_likelihood
+        before, reach = mixture.log_likelihood, mixture.reach
         _maximise(mixture, logs, r, settings)
         mixture.iterations += 1
         r = _expect(mixture, progress)
-        if mixture.log_likelihood - before < settings.tol:
-            fresh = logs.at(mixture.components.means, fresh=True)
-            better = mixture.tangents.distance > (1 + CHANGED) * fresh.distance
-            mixture.tangents, mixture.bound = fresh, np.fmin(fresh.distance, mixture.bound)
-            if not better.any():
-                mixture.converged = True
-                break
-            r = _expect(mixture, progress)
+        shorter_steps_may_help = np.any((mixture.reach < reach) & (mixture.reach >= LEAST_REACH))
+        if mixture.log_likelihood - before < settings.tol and not shorter_steps_may_help:
+            mixture.converged = True
+            break
     return mixture
+
+
+def _warm_up(
+    logs: Logarithms, centers: Array, labels: Array, settings: Settings, progress: Progress
+) -> tuple[Mixture, Array]:
+    """A mixture to begin with, and its responsibilities (K, n)."""
+    K = len(centers)
+    r, A, before = (labels == np.arange(K)[:, None]).astype(float), None, None
+    for _ in range(WARM_UP):
+        tangents = logs.at(centers)
+        scatter = _scatter(tangents, r, settings.ridge)
+        lower = np.linalg.cholesky(scatter)
+        A = lower if A is None else lower @ np.linalg.inv(before) @ A
+        parts = _fitted(logs.metric, centers, scatter, A, settings)[0]
+        A, before, weights = parts.A, lower, r.sum(axis=1) / r.sum()
+        r, density = responsibilities(parts.log_density(tangents.u), weights)
+        last, labels = labels, np.argmax(r, axis=0)
+        progress.say(f"warm-up: {np.mean(labels != last):.1%} of the points changed sides")
+        if np.mean(labels != last) <= SETTLED:
+            break
+        centers = descend(logs, np.where(r > np.exp(-NEGLIGIBLE), r, 0.0), centers, MEAN_TOL, MEAN_STEPS).points
+    centers = parts.means
+    tangents = logs.at(centers, fresh=True)
+    scatter = _scatter(tangents, r, settings.ridge)
+    parts = _fitted(logs.metric, centers, scatter, np.linalg.cholesky(scatter) @ np.linalg.inv(before) @ A, settings)[0]
+    reach = np.full(K, REACH)
+    mixture = Mixture(parts, weights, tangents, tangents.distance, density, reach, parts.covariances)
+    return mixture, _expect(mixture, progress)
 
 
 def _expect(mixture: Mixture, progress: Progress) -> Array:
@@ -165,36 +215,98 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
     mixture.weights = r.sum(axis=1) / r.sum()
     scatter = _scatter(tangents, r, settings.ridge)
     cost = 0.5 * _trace(old.A, scatter) + old.log_norm
-    z = np.linalg.solve(old.A, scatter)
-    z = np.linalg.solve(old.A, z.swapaxes(1, 2))  # A⁻¹ scatter A⁻ᵀ
-    B = np.stack([_moment_matching(jax.tree.map(lambda leaf: leaf[[k]], old.rays), z[k]) for k in range(len(r))])  # noqa: B023
-    A = np.linalg.cholesky(_square(np.linalg.solve(B, np.eye(len(z[0]))), old.A))
-    surplus = _mean(tangents, r) - np.einsum("kij,kj->ki", old.A, old.rays.moments(B)[0])
-    velocity, todo = old.frames.write(surplus), np.arange(len(r))
+    unturned = np.linalg.inv(np.linalg.cholesky(scatter))
+
+    def fitted(means: Array, seen: Tangents, which: Array) -> tuple[Components, Array]:
+        now = _scatter(seen, r, settings.ridge)
+        # a new frame may be turned against the old one, and what lay along the data should still do so
+        A = np.linalg.cholesky(now) @ unturned @ old.A
+        return _fitted(metric, means, now, A, settings, which)
+
+    # look for better means along paths that are followed, which is cheap
+    step, best, means = _step(mixture, logs, r, settings), cost, old.means
     for share in SHARES:
-        means = old.means.copy()
-        if share:
-            means[todo] = walk(metric, old.means[todo], share * velocity[todo])
-            tried = todo[usable(metric, means[todo])]
-        else:
-            tried = todo
-        if not len(tried):
-            continue
-        parts = Components.of(metric, means[tried], A[tried], settings.omega, settings.exact)
-        seen, bound = tangents, mixture.bound
-        if share:
-            bound = bound - moved_at_most(metric, old.means, means)[:, None]
-            wanted = np.zeros(r.shape, dtype=bool)
-            wanted[tried] = _may_matter(parts, bound[tried], mixture.log_density) | (r[tried] > np.exp(-NEGLIGIBLE))
-            seen = logs.at(means, wanted)
-            bound = np.where(seen.found, seen.distance, bound)
-        now = jax.tree.map(lambda leaf: leaf[tried], seen)  # noqa: B023
-        costs = 0.5 * _trace(parts.A, _scatter(now, r[tried], settings.ridge)) + parts.log_norm
-        good = costs < cost[tried]
-        mixture.components = _put(mixture.components, tried[good], jax.tree.map(lambda leaf: leaf[good], parts))  # noqa: B023
-        mixture.tangents = _put(mixture.tangents, tried[good], jax.tree.map(lambda leaf: leaf[good], now))  # noqa: B023
-        mixture.bound = _put(mixture.bound, tried[good], bound[tried[good]])
-        todo = np.setdiff1d(todo, tried[good])
+        todo = best >= cost
+        trial = old.means.copy()
+        trial[todo] = walk(metric, old.means[todo], share * step[todo]) if share else old.means[todo]
+        todo[todo] = usable(metric, trial[todo])
+        if not todo.any():
+            break
+        trial[~todo] = old.means[~todo]
+        wanted = todo[:, None] & (r > np.exp(-NEGLIGIBLE))
+        _, costs = fitted(trial, logs.at(trial, wanted) if share else tangents, todo)
+        better = todo & (costs < best)
+        best, means = np.where(better, costs, best), np.where(better[:, None], trial, means)
+    # then make sure of the shortest paths there
+    todo = best < cost
+    bound = mixture.bound - moved_at_most(metric, old.means, means)[:, None]
+    moved = todo & np.any(means != old.means, axis=1)
+    wanted = moved[:, None] & (_may_matter(old, bound, mixture.log_density) | (r > np.exp(-NEGLIGIBLE)))
+    seen = logs.at(means, wanted, fresh=True)
+    seen = jax.tree.map(lambda new, same: np.where(moved.reshape(-1, *[1] * (same.ndim - 1)), new, same), seen, tangents)
+    parts, costs = fitted(means, seen, todo)
+    better = todo & (costs < cost)
+    mixture.replace(better, parts, seen, np.where(seen.found, seen.distance, bound))
+    stuck = todo & ~better | ~todo & np.any(step != 0, axis=1)
+    mixture.reach = np.where(stuck, mixture.reach / 4, np.where(moved, np.minimum(2 * mixture.reach, REACH), mixture.reach))
+
+
+def _step(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) -> Array:
+    """Quasi-Newton steps (K, d) of the means, within reach."""
+    parts = mixture.components
+    slope = _slope(mixture, logs, r, settings)
+    if mixture.before is not None and mixture.slope is not None:  # what the last step did to the slope
+        mixture.inverse = bfgs(mixture.inverse, parts.means - mixture.before, slope - mixture.slope, 0.0)
+    mixture.before, mixture.slope = parts.means, slope
+    downhill = np.einsum("ki,kij,kj->k", slope, mixture.inverse, slope) > 0
+    mixture.inverse = np.where(downhill[:, None, None], mixture.inverse, parts.covariances)
+    step = -np.einsum("kij,kj->ki", mixture.inverse, slope)
+    far = np.linalg.norm(np.linalg.solve(parts.A, parts.frames.read(step)[..., None])[..., 0], axis=1)
+    return step / np.maximum(1.0, far / mixture.reach)[:, None]
+
+
+def _slope(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) -> Array:
+    """The derivative of ½ tr(Σ⁻¹ scatter) + log C by the means (K, d), A held fixed in the frames.
+
+    Of the scatter from the second variation along the paths, as u = L⁻¹p with p the momentum at the mean; of log C and
+    of L by small steps.
+    """
+    metric, parts = logs.metric, mixture.components
+    K, d = parts.means.shape
+    w, u = _weighed(mixture.tangents, r)
+    pull = np.linalg.solve(parts.A @ parts.A.swapaxes(1, 2), u.swapaxes(1, 2))  # Σ⁻¹u, (K, d, n)
+    lowered = np.linalg.solve(parts.frames.lower.swapaxes(1, 2), pull).swapaxes(1, 2)  # L⁻ᵀΣ⁻¹u, (K, n, d)
+    by_paths = -np.einsum("kn,kni,knij->kj", w, lowered, logs.stiffness(w > np.exp(-NEGLIGIBLE)))
+    small = STEP * np.sqrt(np.linalg.eigvalsh(parts.covariances)[:, 0])
+    aside = small[:, None, None] * np.concatenate([np.zeros((1, d)), np.eye(d)])
+    bases = (parts.means[:, None] + aside).reshape(-1, d)
+    lower, A = Frames.at(metric, bases).lower, np.repeat(parts.A, d + 1, axis=0)
+    log_norm = cast(metric, bases, lower, A, settings.omega[::COARSER], settings.exact).log_integral()
+    log_norm, lower = log_norm.reshape(K, d + 1), lower.reshape(K, d + 1, d, d)
+    turned = (lower[:, 1:] - lower[:, :1]) / small[:, None, None, None]
+    by_frame = -np.einsum("kn,kni,kjia,kna->kj", w, lowered, turned, u, optimize=True)
+    return by_paths + by_frame + (log_norm[:, 1:] - log_norm[:, :1]) / small[:, None]
+
+
+def _fitted(
+    metric: Metric, means: Array, scatter: Array, A: Array, settings: Settings, which: Array | None = None
+) -> tuple[Components, Array]:
+    """The best components with these means for data with the scatter (K, d, d), near A, and their costs (K,).
+
+    With a mask `which` (K,), only of those; the costs of the others are infinite.
+    """
+    K = len(means)
+    which = np.ones(K, dtype=bool) if which is None else which
+    frames = Frames.at(metric, means)
+    log_norm, sharper = np.full(K, np.nan), A.copy()
+    if which.any():
+        found = cast(metric, means[which], frames.lower[which], A[which], settings.omega, settings.exact)
+        white = np.linalg.solve(A, np.linalg.solve(A, scatter).swapaxes(1, 2))[which]  # A⁻¹ scatter A⁻ᵀ
+        B = np.stack([_moment_matching(found.one(k), white[k]) for k in range(len(white))])
+        log_norm[which] = found.log_integral(B)
+        sharper[which] = np.linalg.solve(B.swapaxes(1, 2), A[which].swapaxes(1, 2)).swapaxes(1, 2)  # A B⁻¹
+    costs = np.where(which, 0.5 * _trace(sharper, scatter) + log_norm, np.inf)
+    return Components(means, sharper, frames, log_norm), costs
 
 
 def _may_matter(parts: Components, bound: Array, log_density: Array) -> Array:
@@ -234,10 +346,6 @@ def _weighed(tangents: Tangents, r: Array) -> tuple[Array, Array]:
     return w / np.where(total > 0, total, 1.0), np.where(tangents.found[..., None], tangents.u, 0.0)
 
 
-def _mean(tangents: Tangents, r: Array) -> Array:
-    return np.einsum("kn,kni->ki", *_weighed(tangents, r))
-
-
 def _scatter(tangents: Tangents, r: Array, ridge: float) -> Array:
     """The mean of u uᵀ (K, d, d)."""
     w, u = _weighed(tangents, r)
@@ -246,35 +354,17 @@ def _scatter(tangents: Tangents, r: Array, ridge: float) -> Array:
 
 def _trace(A: Array, scatter: Array) -> Array:
     """tr(Σ⁻¹ scatter) (K,)."""
-    return np.trace(np.linalg.solve(_square(A), scatter), axis1=1, axis2=2)
+    return np.trace(np.linalg.solve(A @ A.swapaxes(1, 2), scatter), axis1=1, axis2=2)
 
 
-def _square(A: Array, by: Array | None = None) -> Array:
-    """A Aᵀ, or (by A)(by A)ᵀ."""
-    A = A if by is None else by @ A
-    return A @ A.swapaxes(1, 2)
-
-
-def _put(old: Any, index: Array, new: Any) -> Any:
-    """The old arrays with some of their rows replaced."""
-
-    def put(a: Array, b: Array) -> Array:
-        a = a.copy()
-        a[index] = b
-        return a
-
-    return jax.tree.map(put, old, new)
-
-
-def within_cut(metric: Metric, parts: Components) -> Components:
-    """The components with every ray ended where it is no longer the shortest way, and log C accordingly.
+def within_cut(metric: Metric, parts: Components, found: Rays) -> Rays:
+    """The rays, each ended where it is no longer the shortest way.
 
     Behind the cut locus points are counted that another ray has reached by a shorter way. The paths to the ends of the
     rays' masses tell which rays got there, and halving the others tells where.
     """
-    found = parts.rays
-    K, R, T, d = found.points.shape
-    share = np.exp(found.log_shares() - parts.log_norm[:, None, None]) * R
+    K, R, T, _ = found.points.shape
+    share = np.exp(found.log_shares() - found.log_integral()[:, None, None]) * R
     rest = np.cumsum(share[..., ::-1], axis=2)[..., ::-1]
     last = np.sum(rest > TAIL, axis=2) - 1  # (K, R); −1 for rays without mass
     radius = np.linalg.norm(np.einsum("kij,krtj->krti", parts.A, found.z), axis=3)
@@ -286,14 +376,14 @@ def within_cut(metric: Metric, parts: Components) -> Components:
         return ~(way < (1 - CHANGED) * radius[k, r, t])
 
     k, r = np.nonzero(last >= 0)
-    inside, outside = np.full(len(k), -1), last[k, r]  # the last look that is surely inside, and one to be tested
-    test, end = outside.copy(), np.full((K, R), T - 1)
+    inside, outside = np.full(len(k), -1), last[k, r] + 1  # the last look that is known to be inside, and the first out
+    test, end = last[k, r], np.full((K, R), T - 1)
     while len(k):
         good = shortest(k, r, test)
         inside, outside = np.where(good, test, inside), np.where(good, outside, test)
         done = outside - inside <= 1
-        end[k[done], r[done]] = np.where(inside == last[k, r], T - 1, inside)[done]
+        whole = inside == last[k, r]
+        end[k[done], r[done]] = np.where(whole, T - 1, inside)[done]
         k, r, inside, outside = (array[~done] for array in (k, r, inside, outside))
         test = (inside + outside) // 2
-    cut = found._replace(log_weight=np.where(np.arange(T) <= end[..., None], found.log_weight, -np.inf))
-    return parts._replace(rays=cut, log_norm=cut.log_integral())
+    return found._replace(log_weight=np.where(np.arange(T) <= end[..., None], found.log_weight, -np.inf))

@@ -56,6 +56,10 @@ class Rays(NamedTuple):
         p = np.exp(shares - logsumexp(shares, axis=(1, 2), keepdims=True))
         return np.einsum("krt,krti->ki", p, self.z), np.einsum("krti,krtj->kij", p[..., None] * self.z, self.z)
 
+    def one(self, k: int) -> "Rays":
+        """Those of the k-th base alone."""
+        return Rays(*(array[k : k + 1] for array in self))
+
 
 def directions(count: int, dim: int, seed: int) -> Array:
     """(R, d) unit vectors that cover all directions evenly; about `count` of them."""

@@ -2,9 +2,11 @@
 
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from orthodrome import _boundary, solving
+from orthodrome import _boundary, batching, elements, solving
 from orthodrome.judging import initial_velocity
 from orthodrome.metrics import Metric
 from orthodrome.roadmap import edge_lengths
@@ -13,7 +15,7 @@ from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
 
-SAMPLES = np.linspace(0.0, 1.0, 33)
+SAMPLES = np.linspace(0.0, 1.0, 17)
 """Times at which paths are remembered, to begin from when their bases have moved."""
 
 STRIDE = 0.5
@@ -99,6 +101,17 @@ class Logarithms:
         status[k, i] = found
         return Tangents(Frames.at(self.metric, bases).read(velocity), status)
 
+    def stiffness(self, wanted: Array) -> Array:
+        """(K, n, d, d): minus the derivative of the momentum M c'(0) by the base, the point held fixed; 0 elsewhere.
+
+        The second variation of the energy along the last paths, with all but their starts eliminated.
+        """
+        K, n, _, d = self._ways.shape
+        out = np.zeros((K, n, d, d))
+        known = wanted & np.isfinite(self._ways[..., 0, 0])
+        out[known] = batching.over_curves(_stiffness, self.metric, self._ways[known], points=len(SAMPLES))
+        return out
+
     def adopt(self, k: int, other: "Logarithms", j: int) -> None:
         """Remember the paths of another's j-th base as those of the k-th."""
         self._ways[k] = other._ways[j]
@@ -109,6 +122,18 @@ class Logarithms:
     def _find(self, bases: Array, k: Array, i: Array) -> tuple[Array, Array, Array]:
         solution = self.solver.solve(self.metric, bases[k], self.points[i], None)
         return solution.curve.evaluate(SAMPLES), initial_velocity(self.metric, solution.curve), solution.status
+
+
+def _stiffness(metric: Metric, way: Any) -> Any:
+    pieces, d = len(way) - 1, way.shape[1]
+    around = elements.assemble(metric, way, jnp.full(pieces, 1.0 / pieces))
+
+    def response(axis: Any) -> Any:
+        moved = jnp.zeros_like(way).at[0].set(axis)
+        step, _ = around._replace(gradient=elements.times(around.hessian, moved)).solve(0.0, 0.0)
+        return elements.times(around.hessian, moved + step)[0, -2]  # the left end of the first element
+
+    return jax.vmap(response)(jnp.eye(d)).T
 
 
 def walk(metric: Metric, bases: Array, velocity: Array) -> Array:
