@@ -118,6 +118,13 @@ def as_count(value: Any, name: str, least: int) -> int:
     return int(value)
 
 
+def one_of(value: Any, name: str, allowed: Any) -> Any:
+    """The value, if it is one of those allowed."""
+    if value not in allowed:
+        raise ValueError(f"{name} should be one of {', '.join(map(str, allowed))}; {value!r} arrived.")
+    return value
+
+
 def as_times(value: Any) -> Array:
     """Times in [0, 1], of shape () or (T,)."""
     t = as_floats(value, "t")

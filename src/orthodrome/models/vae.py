@@ -284,12 +284,12 @@ class VAE(TransformerMixin, BaseEstimator):
             _boundary.as_positive(getattr(self, name), name)
         if self.validation_fraction >= 1:
             raise ValueError(f"validation_fraction should be below 1; {self.validation_fraction} arrived.")
-        _one_of(self.activation, "activation", ACTIVATIONS)
-        _one_of(self.likelihood, "likelihood", ("gaussian", "bernoulli"))
-        _one_of(self.variance, "variance", ("rbf", "network", None))
+        _boundary.one_of(self.activation, "activation", ACTIVATIONS)
+        _boundary.one_of(self.likelihood, "likelihood", ("gaussian", "bernoulli"))
+        _boundary.one_of(self.variance, "variance", ("rbf", "network", None))
         if self.likelihood == "bernoulli":
-            return _one_of(self.output or "sigmoid", "output of a Bernoulli likelihood", ("sigmoid",))
-        return _one_of(self.output or "tanh", "output", ("tanh", "linear"))
+            return _boundary.one_of(self.output or "sigmoid", "output of a Bernoulli likelihood", ("sigmoid",))
+        return _boundary.one_of(self.output or "tanh", "output", ("tanh", "linear"))
 
     def _units(self, X: Array, output: str) -> tuple[Array, Array]:
         """Where the networks' zero and one lie in the data's own units, for each feature."""
@@ -359,12 +359,6 @@ def _in_double(leaf: Any) -> Array:
 def _as_array(X: Any) -> Any:
     """Torch tensors as NumPy; the rest as it is, for scikit-learn to judge."""
     return _boundary.as_floats(X, "X") if hasattr(X, "detach") else X
-
-
-def _one_of(value: Any, name: str, allowed: Any) -> Any:
-    if value not in allowed:
-        raise ValueError(f"{name} should be one of {', '.join(map(str, allowed))}; {value!r} arrived.")
-    return value
 
 
 def _as_safetensors(file: str | Path) -> Path:

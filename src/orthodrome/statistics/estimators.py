@@ -39,6 +39,13 @@ def require_clusters(n_clusters: Any, name: str, X: Array) -> int:
     return count
 
 
+def as_generator(random_state: Any) -> np.random.Generator:
+    """NumPy's generator from what scikit-learn takes: a number, None, a generator, or a RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(2**31)
+    return np.random.default_rng(random_state)
+
+
 class Progress:
     """Lines on standard error, if they are wanted, and the time since it was made."""
 

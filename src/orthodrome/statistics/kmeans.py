@@ -9,7 +9,7 @@ from orthodrome import _boundary, solving
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics import means
-from orthodrome.statistics.estimators import Progress, require_clusters, require_data, require_queries
+from orthodrome.statistics.estimators import Progress, as_generator, require_clusters, require_data, require_queries
 from orthodrome.statistics.tangents import Logarithms, Tangents, moved_at_most, warn_missing
 from orthodrome.status import Status
 
@@ -71,11 +71,16 @@ class GeodesicKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         X, metric = require_data(self, X)
         count = require_clusters(self.n_clusters, "n_clusters", X)
         given = self._require_init(metric, X, count)
-        rng, progress = np.random.default_rng(_seed(self.random_state)), Progress(self.verbose)
+        rng, progress = as_generator(self.random_state), Progress(self.verbose)
         best = None
         for _ in range(self.n_init if given is None else 1):
             logs = Logarithms(metric, X, count, solver)
-            start = seed(logs, count, rng, greedy=isinstance(self.init, str) and self.init == "k-means++") if given is None else given
+            if given is not None:
+                start = given
+            elif self.init == "random":
+                start = X[rng.choice(len(X), count, replace=False)]
+            else:
+                start = seed(logs, count, rng, trials=2 + int(np.log(count)))
             found = cluster(logs, start, self.tol, self.max_iter, progress)
             best = found if best is None or found.inertia < best.inertia else best
         assert best is not None
@@ -112,25 +117,24 @@ class GeodesicKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
             if self.init not in ("k-means++", "random"):
                 raise ValueError(f"init should be 'k-means++', 'random' or centers; {self.init!r} arrived.")
             return None
-        centers = metric.require_points(self.init, "init")
-        if centers.shape != (count, X.shape[1]):
-            raise ValueError(
-                f"init should have shape ({count}, {X.shape[1]}), a row a center; {centers.shape} arrived."
-            )
-        metric.require_positive(centers, "init")
-        return centers
+        return require_centers(metric, self.init, "init", (count, X.shape[1]))
 
 
-def seed(logs: Logarithms, count: int, rng: np.random.Generator, greedy: bool = True) -> Array:
-    """Centers (count, d) among the points.
+def require_centers(metric: Metric, value: Any, name: str, shape: tuple[int, int]) -> Array:
+    """Centers (K, d) to begin with."""
+    centers = metric.require_points(value, name)
+    if centers.shape != shape:
+        raise ValueError(f"{name} should have shape {shape}, a row a center; {centers.shape} arrived.")
+    metric.require_positive(centers, name)
+    return centers
 
-    Greedy k-means++: each is the best of a few points that are drawn with probabilities like their squared distances
-    from those before. Or, if not `greedy`, distinct points at random.
+
+def seed(logs: Logarithms, count: int, rng: np.random.Generator, trials: int) -> Array:
+    """Centers (count, d) among the points: k-means++.
+
+    Each is the best of a few points that are drawn with probabilities like their squared distances from those before.
     """
     x = logs.points
-    if not greedy:
-        return x[rng.choice(len(x), count, replace=False)]
-    trials = 2 + int(np.log(count))
     centers, far = np.empty((count, x.shape[1])), np.full(len(x), np.inf)
     for k in range(count):
         if k == 0:
@@ -181,9 +185,7 @@ def cluster(logs: Logarithms, start: Array, tol: float, max_iter: int, progress:
         distance = np.where(own.found, own.distance, np.inf).min(axis=0)
         rivals = ~own.found & (bound < distance)
         others = logs.at(centers, rivals)
-        tangents = Tangents(
-            np.where(own.found[..., None], own.u, others.u), np.where(own.found, own.status, others.status)
-        )
+        tangents = own.where(own.found, others)
         bound = np.where(tangents.found, tangents.distance, np.where(rivals, np.inf, bound))
         before = labels
         labels, distance = nearest(tangents)
@@ -213,8 +215,3 @@ def _fill(logs: Logarithms, centers: Array, labels: Array, distance: Array) -> t
     for k, i in zip(empty, np.argsort(-np.nan_to_num(distance)), strict=False):
         centers[k], labels[i] = logs.points[i], k
     return centers, labels
-
-
-def _seed(random_state: Any) -> Any:
-    """NumPy's generators take scikit-learn's: numbers, None, or a RandomState, from which a number is drawn."""
-    return random_state.randint(2**31) if isinstance(random_state, np.random.RandomState) else random_state

@@ -18,7 +18,7 @@ from orthodrome.solvers import Auto
 from orthodrome.statistics.estimators import Progress
 from orthodrome.statistics.means import bfgs, descend
 from orthodrome.statistics.rays import Rays, cast
-from orthodrome.statistics.tangents import Frames, Logarithms, Tangents, moved_at_most, usable, walk
+from orthodrome.statistics.tangents import NOT_ASKED, Frames, Logarithms, Tangents, usable, walk
 
 Array = np.ndarray[Any, Any]
 
@@ -27,12 +27,12 @@ WARM_UP, SETTLED = 6, 0.01
 that may still change sides when they end."""
 
 MEAN_TOL, MEAN_STEPS = 1e-2, 3
-"""How well these means are found."""
+"""How well these means are found; the next iteration goes on from there."""
 
-SHARES = (1.0, 1 / 4, 1 / 16, 0.0)
+SHARES = (1.0, 1 / 4, 0.0)
 """Of the step towards a better mean, those that are tried; with the last one only Σ changes."""
 
-REACH, LEAST_REACH = 0.3, 0.01
+REACH, LEAST_REACH = 0.3, 0.1
 """How many standard deviations a mean may move at once, at first and at last: where a step has found other paths than it
 hoped for, the next one is shorter."""
 
@@ -49,7 +49,10 @@ NEGLIGIBLE = 12.0
 CHANGED = 1e-3
 """A path that is shorter by this share is another path."""
 
-TAIL = 1e-3
+LOOKS = 7
+"""Places on a ray that are tried at once when looking for where it stops being the shortest way."""
+
+TAIL = 1e-2
 """The end of a ray that holds no more than this share of a ray's usual mass need not be looked at."""
 
 
@@ -75,6 +78,15 @@ class Components(NamedTuple):
         spread = self.frames.write(self.A.swapaxes(1, 2))  # rows are E times the columns of A
         return spread.swapaxes(1, 2) @ spread
 
+    def where(self, which: Array, other: "Components") -> "Components":
+        """These in the mask (K,), else the other's."""
+        pick = lambda a, b: np.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+        return jax.tree.map(pick, self, other)
+
+    def take(self, k: Any) -> "Components":
+        """Some of them."""
+        return jax.tree.map(lambda leaf: leaf[k], self)
+
     def rays(self, metric: Metric, omega: Array, exact: bool) -> Rays:
         """Rays in the directions omega (R, d)."""
         return cast(metric, self.means, self.frames.lower, self.A, omega, exact)
@@ -95,8 +107,6 @@ class Mixture:
     weights: Array
     """(K,)"""
     tangents: Tangents
-    bound: Array
-    """(K, n): no more than the distances, also of those that were not computed."""
     log_density: Array
     """(n,): of the mixture, with respect to the Riemannian volume; −∞ where no logarithm was found."""
     reach: Array
@@ -118,13 +128,6 @@ class Mixture:
         """The mean over all points that have a density."""
         known = np.isfinite(self.log_density)
         return float(np.mean(self.log_density[known])) if known.any() else -np.inf
-
-    def replace(self, which: Array, parts: Components, tangents: Tangents, bound: Array) -> None:
-        """Other components (of K each) where the mask (K,) says so."""
-        pick = lambda new, old: np.where(which.reshape(-1, *[1] * (old.ndim - 1)), new, old)
-        self.components = jax.tree.map(pick, parts, self.components)
-        self.tangents = jax.tree.map(pick, tangents, self.tangents)
-        self.bound = pick(bound, self.bound)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,14 +154,45 @@ def responsibilities(log_density: Array, weights: Array) -> tuple[Array, Array]:
     return np.exp(joint - np.where(np.isfinite(total), total, 0.0)), total
 
 
-def fit(logs: Logarithms, means: Array, labels: Array, settings: Settings, progress: Progress) -> Mixture:
-    """EM from clusters: means (K, d) and labels (n,).
+def begin(logs: Logarithms, means: Array, labels: Array, settings: Settings, progress: Progress) -> tuple[Array, Array, Array]:
+    """Weights (K,), means (K, d) and A (K, d, d) to begin with, from clusters of a sample: means and labels (n,).
 
-    First the means are those of the data they are responsible for, which finds the right region quickly. Then a
-    maximisation is one step, kept only if it makes the expected likelihood larger: a quasi-Newton step of the mean, and
-    Σ to where its moments are those of the data, on the rays that are there. From then on the likelihood never falls.
+    The means are simply those of the points they are responsible for, which leads to the right region quickly.
     """
-    mixture, r = _warm_up(logs, means, labels, settings, progress)
+    r = (labels == np.arange(len(means))[:, None]).astype(float)
+    rough = dataclasses.replace(settings, omega=settings.omega[::COARSER])
+    A = before = None
+    for left in range(WARM_UP, -1, -1):
+        tangents = logs.at(means)
+        scatter = _scatter(tangents, r, settings.ridge)
+        lower = np.linalg.cholesky(scatter)
+        A = lower if before is None else lower @ np.linalg.inv(before) @ A
+        parts, _ = _fitted(logs.metric, means, scatter, A, rough)
+        A, before, weights = parts.A, lower, r.sum(axis=1) / r.sum()
+        r, _ = responsibilities(parts.log_density(tangents.u), weights)
+        changed = np.mean(np.argmax(r, axis=0) != labels)
+        labels = np.argmax(r, axis=0)
+        progress.say(f"beginning: {changed:.1%} of the sample changed sides")
+        if changed <= SETTLED or not left:
+            break
+        means = descend(logs, np.where(r > np.exp(-NEGLIGIBLE), r, 0.0), means, MEAN_TOL, MEAN_STEPS).points
+    return weights, means, A
+
+
+def fit(
+    logs: Logarithms, weights: Array, means: Array, A: Array, settings: Settings, progress: Progress
+) -> Mixture:
+    """EM from weights (K,), means (K, d) and A (K, d, d). The likelihood never falls.
+
+    A maximisation is one step, kept only if it makes the expected likelihood larger: a quasi-Newton step of the means,
+    and Σ to where its moments are those of the data, on the rays that are there.
+    """
+    tangents, frames = logs.at(means, fresh=True), Frames.at(logs.metric, means)
+    found = cast(logs.metric, means, frames.lower, A, settings.omega, settings.exact)
+    parts = Components(means, A, frames, found.log_integral())
+    reach = np.full(len(means), REACH)
+    mixture = Mixture(parts, weights, tangents, np.zeros(0), reach, parts.covariances)
+    r = _expect(mixture, progress)
     while mixture.iterations < settings.max_iter and progress.seconds < settings.max_seconds:
         before, reach = mixture.log_likelihood, mixture.reach
         _maximise(mixture, logs, r, settings)
@@ -169,34 +203,6 @@ def fit(logs: Logarithms, means: Array, labels: Array, settings: Settings, progr
             mixture.converged = True
             break
     return mixture
-
-
-def _warm_up(
-    logs: Logarithms, centers: Array, labels: Array, settings: Settings, progress: Progress
-) -> tuple[Mixture, Array]:
-    """A mixture to begin with, and its responsibilities (K, n)."""
-    K = len(centers)
-    r, A, before = (labels == np.arange(K)[:, None]).astype(float), None, None
-    for _ in range(WARM_UP):
-        tangents = logs.at(centers)
-        scatter = _scatter(tangents, r, settings.ridge)
-        lower = np.linalg.cholesky(scatter)
-        A = lower if A is None else lower @ np.linalg.inv(before) @ A
-        parts = _fitted(logs.metric, centers, scatter, A, settings)[0]
-        A, before, weights = parts.A, lower, r.sum(axis=1) / r.sum()
-        r, density = responsibilities(parts.log_density(tangents.u), weights)
-        last, labels = labels, np.argmax(r, axis=0)
-        progress.say(f"warm-up: {np.mean(labels != last):.1%} of the points changed sides")
-        if np.mean(labels != last) <= SETTLED:
-            break
-        centers = descend(logs, np.where(r > np.exp(-NEGLIGIBLE), r, 0.0), centers, MEAN_TOL, MEAN_STEPS).points
-    centers = parts.means
-    tangents = logs.at(centers, fresh=True)
-    scatter = _scatter(tangents, r, settings.ridge)
-    parts = _fitted(logs.metric, centers, scatter, np.linalg.cholesky(scatter) @ np.linalg.inv(before) @ A, settings)[0]
-    reach = np.full(K, REACH)
-    mixture = Mixture(parts, weights, tangents, tangents.distance, density, reach, parts.covariances)
-    return mixture, _expect(mixture, progress)
 
 
 def _expect(mixture: Mixture, progress: Progress) -> Array:
@@ -237,18 +243,19 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
         _, costs = fitted(trial, logs.at(trial, wanted) if share else tangents, todo)
         better = todo & (costs < best)
         best, means = np.where(better, costs, best), np.where(better[:, None], trial, means)
-    # then make sure of the shortest paths there
+    # then make sure of the shortest paths there, where they matter
     todo = best < cost
-    bound = mixture.bound - moved_at_most(metric, old.means, means)[:, None]
     moved = todo & np.any(means != old.means, axis=1)
-    wanted = moved[:, None] & (_may_matter(old, bound, mixture.log_density) | (r > np.exp(-NEGLIGIBLE)))
-    seen = logs.at(means, wanted, fresh=True)
-    seen = jax.tree.map(lambda new, same: np.where(moved.reshape(-1, *[1] * (same.ndim - 1)), new, same), seen, tangents)
+    guess = old.log_density(tangents.u)
+    matter = np.maximum(r, responsibilities(guess, mixture.weights)[0]) > np.exp(-NEGLIGIBLE)
+    seen = logs.at(means, moved[:, None] & (matter | ~tangents.found), fresh=True)
+    seen = seen.where(seen.status != NOT_ASKED, tangents)
     parts, costs = fitted(means, seen, todo)
     better = todo & (costs < cost)
-    mixture.replace(better, parts, seen, np.where(seen.found, seen.distance, bound))
-    stuck = todo & ~better | ~todo & np.any(step != 0, axis=1)
-    mixture.reach = np.where(stuck, mixture.reach / 4, np.where(moved, np.minimum(2 * mixture.reach, REACH), mixture.reach))
+    mixture.components = parts.where(better, old)
+    mixture.tangents = seen.where(np.broadcast_to(better[:, None], r.shape), tangents)
+    stuck, free = ~better, better & moved
+    mixture.reach = np.where(stuck, mixture.reach / 4, np.where(free, np.minimum(2 * mixture.reach, REACH), mixture.reach))
 
 
 def _step(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) -> Array:
@@ -309,13 +316,6 @@ def _fitted(
     return Components(means, sharper, frames, log_norm), costs
 
 
-def _may_matter(parts: Components, bound: Array, log_density: Array) -> Array:
-    """(K, n): whether a component's log density could come near the mixture's, at distances no less than the bound."""
-    widest = np.linalg.norm(parts.A, 2, axis=(1, 2))[:, None]
-    most = -0.5 * (np.maximum(bound, 0.0) / widest) ** 2 - parts.log_norm[:, None]
-    return ~(most < log_density - NEGLIGIBLE)
-
-
 def _moment_matching(found: Rays, scatter: Array) -> Array:
     """B (d, d), lower triangular, for which zzᵀ has the mean `scatter` (d, d) under the density exp(−½|Bz|²).
 
@@ -346,6 +346,11 @@ def _weighed(tangents: Tangents, r: Array) -> tuple[Array, Array]:
     return w / np.where(total > 0, total, 1.0), np.where(tangents.found[..., None], tangents.u, 0.0)
 
 
+def _mean(tangents: Tangents, r: Array) -> Array:
+    """The mean of u (K, d)."""
+    return np.einsum("kn,kni->ki", *_weighed(tangents, r))
+
+
 def _scatter(tangents: Tangents, r: Array, ridge: float) -> Array:
     """The mean of u uᵀ (K, d, d)."""
     w, u = _weighed(tangents, r)
@@ -360,8 +365,8 @@ def _trace(A: Array, scatter: Array) -> Array:
 def within_cut(metric: Metric, parts: Components, found: Rays) -> Rays:
     """The rays, each ended where it is no longer the shortest way.
 
-    Behind the cut locus points are counted that another ray has reached by a shorter way. The paths to the ends of the
-    rays' masses tell which rays got there, and halving the others tells where.
+    Behind the cut locus points are counted that another ray has reached by a shorter way. The paths to the ends of some
+    rays' masses tell which of these got there, and halving tells where; the others end where the nearest of these do.
     """
     K, R, T, _ = found.points.shape
     share = np.exp(found.log_shares() - found.log_integral()[:, None, None]) * R
@@ -375,15 +380,23 @@ def within_cut(metric: Metric, parts: Components, found: Rays) -> Rays:
             way[block] = judged.verdict.length
         return ~(way < (1 - CHANGED) * radius[k, r, t])
 
-    k, r = np.nonzero(last >= 0)
-    inside, outside = np.full(len(k), -1), last[k, r] + 1  # the last look that is known to be inside, and the first out
-    test, end = last[k, r], np.full((K, R), T - 1)
+    tested = np.arange(R) % COARSER == 0
+    k, r = np.nonzero((last >= 0) & tested)
+    end = np.full((K, R), T - 1)
+    passed = ~shortest(k, r, last[k, r])
+    k, r = k[passed], r[passed]
+    inside, outside = np.full(len(k), -1), last[k, r]  # the last look that is known to be inside, the first outside
     while len(k):
-        good = shortest(k, r, test)
-        inside, outside = np.where(good, test, inside), np.where(good, outside, test)
-        done = outside - inside <= 1
-        whole = inside == last[k, r]
-        end[k[done], r[done]] = np.where(whole, T - 1, inside)[done]
-        k, r, inside, outside = (array[~done] for array in (k, r, inside, outside))
-        test = (inside + outside) // 2
+        looks = inside[:, None] + np.arange(1, LOOKS + 1) * (outside - inside)[:, None] // (LOOKS + 1)
+        looks = np.maximum(looks, 0)
+        good = shortest(np.repeat(k, LOOKS), np.repeat(r, LOOKS), looks.ravel()).reshape(looks.shape)
+        good = np.logical_and.accumulate(good, axis=1)
+        inside = np.maximum(inside, np.max(np.where(good, looks, -1), axis=1))
+        outside = np.minimum(outside, np.min(np.where(good, T, looks), axis=1))
+        end[k, r] = inside
+        going = outside - inside > 1
+        k, r, inside, outside = k[going], r[going], inside[going], outside[going]
+    omega = found.z[0, :, -1]
+    nearest = np.argmax(omega @ omega[tested].T, axis=1)
+    end = end[:, tested][:, nearest]
     return found._replace(log_weight=np.where(np.arange(T) <= end[..., None], found.log_weight, -np.inf))

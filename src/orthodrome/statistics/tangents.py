@@ -15,7 +15,7 @@ from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
 
-SAMPLES = np.linspace(0.0, 1.0, 17)
+SAMPLES = np.linspace(0.0, 1.0, 33)
 """Times at which paths are remembered, to begin from when their bases have moved."""
 
 STRIDE = 0.5
@@ -57,6 +57,10 @@ class Tangents(NamedTuple):
     """(K, n, d); NaN where it was not asked for or not found."""
     status: Array
     """(K, n): `Status` numbers, of those that were not asked for `NOT_ASKED`."""
+
+    def where(self, which: Array, other: "Tangents") -> "Tangents":
+        """These in the mask (K, n), else the other's."""
+        return Tangents(np.where(which[..., None], self.u, other.u), np.where(which, self.status, other.status))
 
     @property
     def found(self) -> Array:
