@@ -1,7 +1,7 @@
 """orthodrome: shortest paths, distances and statistics on Riemannian manifolds learned from data.
 
-The public names, in the order of the flow: data → metric → curve → solver → path → maps and distances. Each is imported
-when it is first used, so that `import orthodrome` costs next to nothing.
+The public names, in the order of the flow: data → metric → curve → solver → path → maps and distances →
+statistics. Each is imported when it is first used, so that `import orthodrome` costs next to nothing.
 """
 
 import importlib
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from orthodrome.path import Path, shortest_path
     from orthodrome.solvers import Auto, Collocation, Energy, FixedPoint, Graph, Solver
     from orthodrome.solving import Info
+    from orthodrome.statistics import (
+        LAND,
+        GeodesicKMeans,
+        MeanInfo,
+        TangentPCA,
+        frechet_mean,
+        interpolate,
+        neighbors,
+    )
     from orthodrome.status import Status
     from orthodrome.torch import from_torch
 
@@ -51,21 +60,31 @@ _HOME = {
     "exp_map": "maps",
     "geodesic": "maps",
     "gradients": None,
+    "frechet_mean": "statistics",
+    "MeanInfo": "statistics",
+    "interpolate": "statistics",
+    "neighbors": "statistics",
+    "GeodesicKMeans": "statistics",
+    "LAND": "statistics",
+    "TangentPCA": "statistics",
     "plotting": None,
     "enable_compilation_cache": "compilation",
 }
 """Where each public name lives; None for a module of its own."""
 
 __all__ = [
+    "LAND",
     "Auto",
     "Collocation",
     "ConvergenceWarning",
     "Energy",
     "FixedPoint",
+    "GeodesicKMeans",
     "Graph",
     "Info",
     "LocalPCA",
     "Matern",
+    "MeanInfo",
     "Metric",
     "MetricTensor",
     "Path",
@@ -73,17 +92,21 @@ __all__ = [
     "Solver",
     "SquaredExponential",
     "Status",
+    "TangentPCA",
     "datasets",
     "distance",
     "distance_matrix",
     "enable_compilation_cache",
     "exp_map",
+    "frechet_mean",
     "from_torch",
     "geodesic",
     "gradients",
+    "interpolate",
     "io",
     "log_map",
     "models",
+    "neighbors",
     "plotting",
     "shortest_path",
 ]

@@ -49,13 +49,13 @@ MOST_PROGRAMS = 512
 Function = Callable[..., Any]
 
 
-def over_points(function: Function, metric: Any, *arrays: Array) -> Any:
+def over_points(function: Function, metric: Any, *arrays: Array, few: int = FEW_POINTS) -> Any:
     """`function(metric, *blocks)` for blocks of rows of the arrays, (M, ...) each; the first are points, near ones
-    together. NumPy in, NumPy out (a pytree of arrays)."""
+    together. NumPy in, NumPy out (a pytree of arrays). Up to `few` rows have a shape of their own, unless that is 0."""
     order = metric.order(arrays[0]) if len(arrays[0]) > FEW_POINTS else None
     if order is None:
-        return _over(function, metric, arrays, POINT_TILE)
-    out = _over(function, metric, [array[order] for array in arrays], POINT_TILE)
+        return _over(function, metric, arrays, POINT_TILE, few)
+    out = _over(function, metric, [array[order] for array in arrays], POINT_TILE, few)
     return _rows(out, np.argsort(order))
 
 
@@ -83,9 +83,8 @@ def _each(function: Function, *rows: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[None], function(*_rows(rows, 0)))
 
 
-def _over(function: Function, metric: Any, arrays: Sequence[Array], tile: int) -> Any:
-    few = len(arrays[0]) <= FEW_POINTS < tile
-    tile, tiles = (FEW_POINTS, 1) if few else (tile, TILES)
+def _over(function: Function, metric: Any, arrays: Sequence[Array], tile: int, few: int = FEW_POINTS) -> Any:
+    tile, tiles = (few, 1) if len(arrays[0]) <= few < tile else (tile, TILES)
     capacity = tile * tiles
     share = -(-len(arrays[0]) // (tile * _workers(metric))) * tile  # full tiles for every thread
     size = min(capacity, max(tile, share))
@@ -93,7 +92,7 @@ def _over(function: Function, metric: Any, arrays: Sequence[Array], tile: int) -
 
     if not len(arrays[0]):  # the shapes of nothing: evaluate a point of ones and keep none of it
         ones = [np.ones((1, *array.shape[1:])) for array in arrays]
-        return _rows(_over(function, metric, ones, tile), slice(0))
+        return _rows(_over(function, metric, ones, tile, few), slice(0))
 
     def run(start: int) -> Any:
         rows = [array[start : start + size] for array in arrays]

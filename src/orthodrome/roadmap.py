@@ -42,9 +42,9 @@ class Roadmap:
     """(n, n): lengths of the edges, each in both directions; connected."""
 
     @staticmethod
-    def of(metric: Metric, nodes: Array, neighbours: int) -> "Roadmap":
-        """The roads between some points of a metric."""
-        nodes = nodes[:: -(-len(nodes) // MOST_NODES)]
+    def of(metric: Metric, nodes: Array, neighbours: int, most: int = MOST_NODES) -> "Roadmap":
+        """The roads between some points of a metric, at most so many, evenly picked."""
+        nodes = nodes[:: -(-len(nodes) // most)]
         tree = cKDTree(nodes)
         k = min(neighbours, len(nodes) - 1)
         near = np.asarray(tree.query(nodes, k + 1)[1])[:, 1:]

@@ -42,8 +42,8 @@ CHUNK = 64
 """Points along a curve for which near data are gathered together."""
 
 FEW_DATA = 64
-"""Compiled code takes at least so many data, or a multiple that has four binary digits: data sets of nearly the same size
-then share it."""
+"""Compiled code takes at least so many data, or a multiple that has four binary digits: data sets of nearly the same
+size then share it."""
 
 FEW_SLOPES = 8
 """Up to this dimension all slopes of the local variances cost less than a second look at the data."""

@@ -10,7 +10,7 @@ from orthodrome.curves import Curve, PiecewiseCurve
 from orthodrome.judging import RTOL, judge
 from orthodrome.metrics import Metric
 from orthodrome.solvers.base import Array, Others, Solution, Solver, moved
-from orthodrome.solvers.energy import Energy, descend, smooth
+from orthodrome.solvers.energy import Energy, descend, first_velocity
 from orthodrome.solvers.graph import require_nodes, roads_of
 from orthodrome.solvers.polishing import (
     DEGREE,
@@ -83,7 +83,7 @@ class Auto(Solver):
         return self._choose(found, backwards, evaluations, starts)
 
     def follow(self, metric: Metric, start: Array, end: Array, ways: Array) -> tuple[Array, Array, Array]:
-        """A descent on the first mesh of the polish, which nobody judges; velocities from the momenta at the start."""
+        """A descent on a mesh like the first one of the polish, judged by nobody."""
         if metric.embedded:
             return Energy(FEW_ELEMENTS, DEGREE, TOL * self.rtol).follow(metric, start, end, ways)
         pieces = ways.shape[1] - 1
@@ -91,8 +91,7 @@ class Auto(Solver):
         times = elements.node_times(breaks[0], DEGREE)
         nodes = moved(PiecewiseCurve.through(ways).evaluate(times), times, start, end)
         found = descend(metric, nodes, breaks, TOL * self.rtol, MAX_ITER)
-        first = smooth(metric, found.nodes[:, : DEGREE + 1], breaks[:, :2])
-        return found.nodes[:, ::DEGREE], first.velocity[:, 0], found.status
+        return found.nodes[:, ::DEGREE], first_velocity(metric, found.nodes, breaks), found.status
 
     def _find(self, metric: Metric, a: Array, b: Array, given: Curve | None) -> tuple[Found, Array, Array]:
         """Geodesics between points that lie apart; evaluations and starts (P,)."""

@@ -173,6 +173,21 @@ def smooth(metric: Metric, nodes: Array, breaks: Array) -> PiecewiseCurve:
     )
 
 
+def first_velocity(metric: Metric, nodes: Array, breaks: Array) -> Array:
+    """c'(0) (P, d) of the geodesics that pass through the nodes (P, N, d).
+
+    c(h) = c(0) + h c'(0) + ∫ (h − t) c'' dt on the first element, where c'' = f(c, c') is taken at its Gauss points.
+    """
+    degree = (nodes.shape[1] - 1) // (breaks.shape[1] - 1)
+    rule, h = elements.basis(degree), breaks[:, 1, None]
+    local = np.concatenate([nodes[:, 1:degree], nodes[:, :1], nodes[:, degree : degree + 1]], axis=1) - nodes[:, :1]
+    c = nodes[:, :1] + np.einsum("ga,pad->pgd", rule.values, local)
+    v = np.einsum("ga,pad->pgd", rule.slopes, local) / h[..., None]
+    d = nodes.shape[2]
+    f = metric.accelerations(c.reshape(-1, d), v.reshape(-1, d)).reshape(c.shape)
+    return local[:, -1] / h - h * np.einsum("g,pgd->pd", rule.weights * (1 - rule.gauss), f)
+
+
 def _hermite(metric: Metric, nodes: Any, widths: Any) -> tuple[Any, Any, Any]:
     gradient = chords.pull_at_ends if metric.embedded else elements.gradient
     return elements.hermite(metric, nodes, widths, gradient(metric, nodes, widths))

@@ -189,7 +189,9 @@ def cluster(logs: Logarithms, start: Array, tol: float, max_iter: int, progress:
         bound = np.where(tangents.found, tangents.distance, np.where(rivals, np.inf, bound))
         before = labels
         labels, distance = nearest(tangents)
-        progress.say(f"k-means {iteration}: inertia {_inertia(distance):.6g}, {np.sum(labels != before)} labels changed")
+        progress.say(
+            f"k-means {iteration}: inertia {_inertia(distance):.6g}, {np.sum(labels != before)} labels changed"
+        )
         converged = bool(np.all(labels == before) and np.all(found.status == Status.CONVERGED))
     return Clusters(centers, labels, _inertia(distance), iteration, converged, tangents)
 

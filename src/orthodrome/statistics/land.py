@@ -16,10 +16,10 @@ from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
 
-FIRST_LOOK = 200
+FIRST_LOOK = 128
 """Points at most that the clusters to begin with are found in."""
 
-CLUSTER_TOL, CLUSTER_STEPS = 1e-2, 3
+CLUSTER_TOL, CLUSTER_STEPS = 1e-2, 2
 """How well, and in how many assignments."""
 
 FINER = 2
@@ -116,12 +116,14 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
             if best is None or found.log_likelihood > best.log_likelihood:
                 best = found
         assert best is not None
-        self._keep(best, metric, X, rays.directions(FINER * self.n_rays, X.shape[1], seed), exact)
+        self._keep(best, metric, X, rays.directions(FINER * self.n_rays, X.shape[1], seed), exact, solver)
         progress.say(f"done: mean log density {self.lower_bound_:.6f}")
         return self
 
-    def _keep(self, found: mixture.Mixture, metric: Metric, X: Array, omega: Array, exact: bool) -> None:
-        parts = found.components.normalised(metric, omega, exact)
+    def _keep(
+        self, found: mixture.Mixture, metric: Metric, X: Array, omega: Array, exact: bool, solver: Solver
+    ) -> None:
+        parts = found.components.normalised(metric, omega, exact, solver)
         self.metric_, self.weights_, self.means_ = metric, found.weights, parts.means
         self.covariances_, self.log_norms_ = parts.covariances, parts.log_norm
         self.frames_ = np.linalg.inv(parts.frames.lower).swapaxes(1, 2)
@@ -206,9 +208,7 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         place = rng.uniform(size=count) * reached[:, -1]
         radii = np.linalg.norm(found.z[0, 0], axis=-1)
         edges = np.concatenate([[0.0], 0.5 * (radii[1:] + radii[:-1]), [radii[-1]]])
-        radius = [
-            np.interp(x, np.concatenate([[0.0], steps]), edges) for x, steps in zip(place, reached, strict=True)
-        ]
+        radius = [np.interp(x, np.concatenate([[0.0], steps]), edges) for x, steps in zip(place, reached, strict=True)]
         u = np.einsum("ij,nj->ni", part.A[0], np.array(radius)[:, None] * omega[ray])
         return maps.exp_map(self.metric_, part.means[0], part.frames.write(u[None])[0])
 

@@ -240,10 +240,9 @@ def _merge(
     which: Array, new: tuple[Tangents, _Slope | None], old: tuple[Tangents, _Slope], weights: Array, median: bool
 ) -> tuple[Tangents, _Slope]:
     """The new ones in the mask (K,), else the old ones."""
-    pick = lambda a, b: np.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b)
-    tangents = Tangents(*map(pick, new[0], old[0]))
+    pick: Any = lambda a, b: np.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b)
     slope = _Slope.of(new[0], weights, median) if new[1] is None else new[1]
-    return tangents, _Slope(*map(pick, slope, old[1]))
+    return Tangents(*map(pick, new[0], old[0])), _Slope(*map(pick, slope, old[1]))
 
 
 def bfgs(H: Array, s: Array, y: Array, stiffness: Any) -> Array:

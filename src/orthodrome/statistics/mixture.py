@@ -1,7 +1,7 @@
 """Mixtures of locally adaptive normal distributions: expectation and maximisation (docs/derivations/land.md).
 
-A component has the density exp(−½ uᵀΣ⁻¹u) / C(μ, Σ) with respect to the Riemannian volume, u the logarithm at its mean μ
-in an orthonormal frame.
+A component has the density exp(−½ uᵀΣ⁻¹u) / C(μ, Σ) with respect to the Riemannian volume, u the logarithm at its
+mean μ in an orthonormal frame.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from orthodrome import solving
 from orthodrome.metrics import Metric
-from orthodrome.solvers import Auto
+from orthodrome.solvers import Solver
 from orthodrome.statistics.estimators import Progress
 from orthodrome.statistics.means import bfgs, descend
 from orthodrome.statistics.rays import Rays, cast
@@ -33,8 +33,8 @@ SHARES = (1.0, 1 / 4, 0.0)
 """Of the step towards a better mean, those that are tried; with the last one only Σ changes."""
 
 REACH, LEAST_REACH = 0.3, 0.1
-"""How many standard deviations a mean may move at once, at first and at last: where a step has found other paths than it
-hoped for, the next one is shorter."""
+"""How many standard deviations a mean may move at once, at first and at last: where a step has found other paths than
+it hoped for, the next one is shorter."""
 
 STEP, COARSER = 1e-3, 4
 """Steps of the differences that tell the slope of log C, in the smallest standard deviation; every so manieth ray is
@@ -91,11 +91,11 @@ class Components(NamedTuple):
         """Rays in the directions omega (R, d)."""
         return cast(metric, self.means, self.frames.lower, self.A, omega, exact)
 
-    def normalised(self, metric: Metric, omega: Array, exact: bool) -> "Components":
-        """The same ones with more rays, each ended where it is no longer the shortest way (if exact)."""
+    def normalised(self, metric: Metric, omega: Array, exact: bool, solver: Solver) -> "Components":
+        """The same ones with other rays, each ended where it is no longer the shortest way (if exact)."""
         found = self.rays(metric, omega, exact)
         if exact:
-            found = within_cut(metric, self, found)
+            found = within_cut(metric, self, found, solver)
         return self._replace(log_norm=found.log_integral())
 
 
@@ -154,21 +154,22 @@ def responsibilities(log_density: Array, weights: Array) -> tuple[Array, Array]:
     return np.exp(joint - np.where(np.isfinite(total), total, 0.0)), total
 
 
-def begin(logs: Logarithms, means: Array, labels: Array, settings: Settings, progress: Progress) -> tuple[Array, Array, Array]:
+def begin(
+    logs: Logarithms, means: Array, labels: Array, settings: Settings, progress: Progress
+) -> tuple[Array, Array, Array]:
     """Weights (K,), means (K, d) and A (K, d, d) to begin with, from clusters of a sample: means and labels (n,).
 
     The means are simply those of the points they are responsible for, which leads to the right region quickly.
     """
     r = (labels == np.arange(len(means))[:, None]).astype(float)
     rough = dataclasses.replace(settings, omega=settings.omega[::COARSER])
-    A = before = None
+    shape, weights = None, np.zeros(0)  # A relative to the scatter's own factor
     for left in range(WARM_UP, -1, -1):
         tangents = logs.at(means)
         scatter = _scatter(tangents, r, settings.ridge)
         lower = np.linalg.cholesky(scatter)
-        A = lower if before is None else lower @ np.linalg.inv(before) @ A
-        parts, _ = _fitted(logs.metric, means, scatter, A, rough)
-        A, before, weights = parts.A, lower, r.sum(axis=1) / r.sum()
+        parts, _ = _fitted(logs.metric, means, scatter, lower if shape is None else lower @ shape, rough)
+        shape, weights = np.linalg.solve(lower, parts.A), r.sum(axis=1) / r.sum()
         r, _ = responsibilities(parts.log_density(tangents.u), weights)
         changed = np.mean(np.argmax(r, axis=0) != labels)
         labels = np.argmax(r, axis=0)
@@ -176,12 +177,10 @@ def begin(logs: Logarithms, means: Array, labels: Array, settings: Settings, pro
         if changed <= SETTLED or not left:
             break
         means = descend(logs, np.where(r > np.exp(-NEGLIGIBLE), r, 0.0), means, MEAN_TOL, MEAN_STEPS).points
-    return weights, means, A
+    return weights, parts.means, parts.A
 
 
-def fit(
-    logs: Logarithms, weights: Array, means: Array, A: Array, settings: Settings, progress: Progress
-) -> Mixture:
+def fit(logs: Logarithms, weights: Array, means: Array, A: Array, settings: Settings, progress: Progress) -> Mixture:
     """EM from weights (K,), means (K, d) and A (K, d, d). The likelihood never falls.
 
     A maximisation is one step, kept only if it makes the expected likelihood larger: a quasi-Newton step of the means,
@@ -255,7 +254,9 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
     mixture.components = parts.where(better, old)
     mixture.tangents = seen.where(np.broadcast_to(better[:, None], r.shape), tangents)
     stuck, free = ~better, better & moved
-    mixture.reach = np.where(stuck, mixture.reach / 4, np.where(free, np.minimum(2 * mixture.reach, REACH), mixture.reach))
+    mixture.reach = np.where(
+        stuck, mixture.reach / 4, np.where(free, np.minimum(2 * mixture.reach, REACH), mixture.reach)
+    )
 
 
 def _step(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) -> Array:
@@ -362,7 +363,7 @@ def _trace(A: Array, scatter: Array) -> Array:
     return np.trace(np.linalg.solve(A @ A.swapaxes(1, 2), scatter), axis1=1, axis2=2)
 
 
-def within_cut(metric: Metric, parts: Components, found: Rays) -> Rays:
+def within_cut(metric: Metric, parts: Components, found: Rays, solver: Solver) -> Rays:
     """The rays, each ended where it is no longer the shortest way.
 
     Behind the cut locus points are counted that another ray has reached by a shorter way. The paths to the ends of some
@@ -376,7 +377,7 @@ def within_cut(metric: Metric, parts: Components, found: Rays) -> Rays:
 
     def shortest(k: Array, r: Array, t: Array) -> Array:
         way = np.empty(len(k))
-        for block, _, judged in solving.solve(metric, parts.means[k], found.points[k, r, t], Auto()):
+        for block, _, judged in solving.solve(metric, parts.means[k], found.points[k, r, t], solver):
             way[block] = judged.verdict.length
         return ~(way < (1 - CHANGED) * radius[k, r, t])
 

@@ -24,11 +24,14 @@ RADII, WEIGHTS = 0.5 + 0.5 * np.polynomial.legendre.leggauss(64)[0], 0.5 * np.po
 TAIL = 4.5
 """A ray goes √d and so many standard deviations far."""
 
-STEPS = (2, 8, 32)
+STEPS = (1, 4, 16)
 """Steps of Runge and Kutta's method between two looks: more of them where these were not enough."""
 
-SLIP = 1e-3
-"""The speed of a geodesic is constant. A ray on which it changed by more than this share was not followed."""
+SLIP = 1e-2
+"""The speed of a geodesic is constant. Where it has changed by more than this share, a ray was not followed."""
+
+BODY = 2.5
+"""A ray that was followed √d and so many standard deviations far need not be followed again with more steps."""
 
 
 class Rays(NamedTuple):
@@ -80,7 +83,7 @@ def cast(metric: Metric, bases: Array, frames: Array, A: Array, omega: Array, ex
 
     `exact=False` leaves the Jacobian of the exponential map out, as the paper of 2016 does.
     """
-    K, R, d = len(bases), *omega.shape
+    K, (R, d) = len(bases), omega.shape
     reach = np.sqrt(d) + TAIL
     out = reach * np.linalg.solve(frames.swapaxes(1, 2), A)  # z ↦ the velocity that goes `reach` times as far
     turned = _turned(omega)
@@ -123,7 +126,7 @@ def _follow(metric: Metric, a: Array, start: Array) -> tuple[Array, Array]:
     x, volume = np.full((P, len(RADII), d), np.nan), np.full((P, len(RADII)), -np.inf)
     todo, speed = np.arange(P), metric.norm(a, start[:, 0])
     for steps in STEPS:
-        found, w, J = batching.over_points(_march, metric, a[todo], start[todo], np.full(len(todo), steps))
+        found, w, J = batching.over_points(_march, metric, a[todo], start[todo], np.full(len(todo), steps), few=0)
         there = np.isfinite(found).all(axis=2) & np.isfinite(w).all(axis=2) & np.isfinite(J).all(axis=(2, 3))
         slip = np.full(there.shape, np.inf)
         slip[there] = np.abs(metric.norm(found[there], w[there]) / np.repeat(speed[todo], there.sum(axis=1)) - 1)
@@ -134,7 +137,8 @@ def _follow(metric: Metric, a: Array, start: Array) -> tuple[Array, Array]:
         same = sign == np.linalg.slogdet(start[todo])[0][:, None]
         inside = np.logical_and.accumulate(followed & same, axis=1)
         volume[todo] = np.where(inside, log_det, -np.inf)
-        todo = todo[~followed[:, -1]]
+        body = np.searchsorted(RADII, (np.sqrt(d) + BODY) / (np.sqrt(d) + TAIL))
+        todo = todo[~followed[:, body]]
         if not len(todo):
             break
     seen = np.isfinite(volume)
@@ -143,7 +147,7 @@ def _follow(metric: Metric, a: Array, start: Array) -> tuple[Array, Array]:
 
 
 def _march(metric: Metric, a: Any, start: Any, steps: Any) -> Any:
-    """Points, velocities and Jacobi fields of m rays at all radii, with so many steps between them (m,), all the same."""
+    """Points, velocities and Jacobi fields of m rays at all radii, with steps[0] steps between them."""
     d = a.shape[1]
 
     def field(y: Any) -> Any:

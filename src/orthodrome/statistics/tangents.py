@@ -1,4 +1,4 @@
-"""Tangent spaces at a few bases, seen in orthonormal frames, and the logarithms of many points there, all in one batch."""
+"""Tangent spaces at a few bases, in orthonormal frames, and the logarithms of many points there, all in one batch."""
 
 from typing import Any, NamedTuple
 
@@ -86,15 +86,17 @@ class Logarithms:
 
     def at(self, bases: Array, wanted: Array | None = None, fresh: bool = False) -> Tangents:
         """Those of all points, or of the `wanted` (K, n), at bases (K, d); if `fresh`, forgetting the last paths."""
-        K, n, d = self._ways.shape[0], *self.points.shape
+        K, (n, d) = len(self._ways), self.points.shape
         k, i = np.nonzero(np.ones((K, n), dtype=bool) if wanted is None else wanted)
         velocity, status = np.full((K, n, d), np.nan), np.full((K, n), NOT_ASKED)
         if not len(k):
             return Tangents(velocity, status)
         known = np.isfinite(self._ways[k, i, 0, 0]) & (not fresh)
         found = np.full(len(k), NOT_ASKED)
+        same = np.all(bases[k] == self.points[i], axis=1)
+        velocity[k[same], i[same]], found[same] = 0.0, Status.CONVERGED
         for follow in (True, False):
-            todo = np.flatnonzero(known if follow else found != Status.CONVERGED)
+            todo = np.flatnonzero(known & ~same if follow else found != Status.CONVERGED)
             for first in range(0, len(todo), solving.BLOCK):
                 some = todo[first : first + solving.BLOCK]
                 at = k[some], i[some]
@@ -159,7 +161,7 @@ def walk(metric: Metric, bases: Array, velocity: Array) -> Array:
 
 def usable(metric: Metric, bases: Array) -> Array:
     """(K,): where the metric is finite and positive definite."""
-    good = np.isfinite(bases).all(axis=1)
+    good: Array = np.asarray(np.isfinite(bases).all(axis=1))
     tensors = metric.tensor(bases[good])
     good[good] = np.isfinite(tensors).all(axis=(1, 2))
     good[good] = np.linalg.eigvalsh(metric.tensor(bases[good]))[:, 0] > 0
