@@ -17,6 +17,7 @@ os.environ |= {
 
 import jax
 import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -33,9 +34,11 @@ def semicircle():
 
 
 @pytest.fixture(autouse=True, scope="module")
-def forget_compiled_code():
-    """Compiled code takes memory maps, of which a process may have only so many: start each file without any."""
+def start_afresh():
+    """Compiled code takes memory maps, of which a process may have only so many: start each file without any, and
+    without the figures that another one left open."""
     yield
+    plt.close("all")
     jax.clear_caches()
     gc.collect()
 

@@ -30,7 +30,7 @@ def test_the_energy_among_variations_is_the_one_of_the_elements(degree, rng):
             np.testing.assert_allclose(step[jnp.array([0, -1])], 0.0, atol=1e-13)
             np.testing.assert_allclose(total.stride(step), space.stride(u), rtol=1e-9)
             np.testing.assert_allclose(total.slope(step), space.slope(u), rtol=1e-8, atol=1e-11)
-            curvature = elements.inner(elements._times(total.hessian, step), step)
+            curvature = elements.inner(elements.times(total.hessian, step), step)
             np.testing.assert_allclose(curvature, u @ space.matrix @ u, rtol=1e-8)
 
 

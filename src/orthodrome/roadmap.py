@@ -42,9 +42,9 @@ class Roadmap:
     """(n, n): lengths of the edges, each in both directions; connected."""
 
     @staticmethod
-    def of(metric: Metric, nodes: Array, neighbours: int, most: int = MOST_NODES) -> "Roadmap":
-        """The roads between some points of a metric, at most so many, evenly picked."""
-        nodes = nodes[:: -(-len(nodes) // most)]
+    def of(metric: Metric, nodes: Array, neighbours: int, most: int | None = None) -> "Roadmap":
+        """The roads between some points of a metric, evenly picked if there are more than `most` (`MOST_NODES`)."""
+        nodes = nodes[:: -(-len(nodes) // (MOST_NODES if most is None else most))]
         tree = cKDTree(nodes)
         k = min(neighbours, len(nodes) - 1)
         near = np.asarray(tree.query(nodes, k + 1)[1])[:, 1:]

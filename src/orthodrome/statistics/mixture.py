@@ -228,6 +228,7 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
         A = np.linalg.cholesky(now) @ unturned @ old.A
         return _fitted(metric, means, now, A, settings, which)
 
+    paths = logs.paths()
     # look for better means along paths that are followed, which is cheap
     step, best, means = _step(mixture, logs, r, settings), cost, old.means
     for share in SHARES:
@@ -251,6 +252,7 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
     seen = seen.where(seen.status != NOT_ASKED, tangents)
     parts, costs = fitted(means, seen, todo)
     better = todo & (costs < cost)
+    logs.restore(~better, paths)
     mixture.components = parts.where(better, old)
     mixture.tangents = seen.where(np.broadcast_to(better[:, None], r.shape), tangents)
     stuck, free = ~better, better & moved

@@ -118,6 +118,14 @@ class Logarithms:
         out[known] = batching.over_curves(_stiffness, self.metric, self._ways[known], points=len(SAMPLES))
         return out
 
+    def paths(self) -> Array:
+        """The last paths, to be handed back to `restore`."""
+        return self._ways.copy()
+
+    def restore(self, which: Array, paths: Array) -> None:
+        """Begin from these paths again, for the bases in the mask (K,)."""
+        self._ways[which] = paths[which]
+
     def adopt(self, k: int, other: "Logarithms", j: int) -> None:
         """Remember the paths of another's j-th base as those of the k-th."""
         self._ways[k] = other._ways[j]
