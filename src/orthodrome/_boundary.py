@@ -48,6 +48,11 @@ def as_floats(value: Any, name: str) -> Array:
     return array.astype(np.float64)  # always a copy: later changes by the caller change nothing here
 
 
+def detached(value: Any, name: str) -> Any:
+    """Torch tensors as NumPy; the rest as it is, for scikit-learn to judge."""
+    return as_floats(value, name) if hasattr(value, "detach") else value
+
+
 def refuse_traced(value: Any, name: str) -> None:
     """Refuse what jax is transforming, and say how to get what was probably wanted."""
     if isinstance(value, jax.core.Tracer):

@@ -114,7 +114,7 @@ class VAE(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> "VAE":
         """Learn from data (n, D). Ctrl-C ends the training early and keeps what is best so far."""
         output = self._require_settings()
-        X = validate_data(self, _as_array(X), dtype=np.float64, ensure_min_samples=2)
+        X = validate_data(self, _boundary.detached(X, "X"), dtype=np.float64, ensure_min_samples=2)
         center, scale = self._units(X, output)
         seed = int(np.random.default_rng(self.random_state).integers(2**31))
         schedule = training.Schedule(self.epochs, self.batch_size, self.learning_rate, self.patience)
@@ -191,7 +191,7 @@ class VAE(TransformerMixin, BaseEstimator):
     def encode(self, X: Any) -> Array:
         """The latent points of data: the means of q(z | x). (n, D) → (n, latent_dim)."""
         check_is_fitted(self)
-        X = validate_data(self, _as_array(X), dtype=np.float64, reset=False)
+        X = validate_data(self, _boundary.detached(X, "X"), dtype=np.float64, reset=False)
         with _boundary.double_precision():
             return np.asarray(_over_rows(self.encoder_, X)[0])
 
@@ -354,11 +354,6 @@ def _after(history: training.History, schedule: training.Schedule) -> training.S
 
 def _in_double(leaf: Any) -> Array:
     return np.asarray(leaf, dtype=np.float64)
-
-
-def _as_array(X: Any) -> Any:
-    """Torch tensors as NumPy; the rest as it is, for scikit-learn to judge."""
-    return _boundary.as_floats(X, "X") if hasattr(X, "detach") else X
 
 
 def _as_safetensors(file: str | Path) -> Path:

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 def require_data(estimator: Any, X: Any, least: int = 2) -> tuple[Array, Metric]:
     """The data (n, d) to fit, and the metric: the estimator's own, or a `LocalPCA` learned from these data."""
-    X = validate_data(estimator, _as_array(X), dtype=np.float64, ensure_min_samples=least)
+    X = validate_data(estimator, _boundary.detached(X, "X"), dtype=np.float64, ensure_min_samples=least)
     if estimator.metric is None:
         return X, LocalPCA(X)
     metric = solving.require_metric(estimator.metric)
@@ -26,7 +26,7 @@ def require_data(estimator: Any, X: Any, least: int = 2) -> tuple[Array, Metric]
 def require_queries(estimator: Any, X: Any) -> Array:
     """Points (n, d) for an estimator that was fitted."""
     check_is_fitted(estimator)
-    X = validate_data(estimator, _as_array(X), dtype=np.float64, reset=False)
+    X = validate_data(estimator, _boundary.detached(X, "X"), dtype=np.float64, reset=False)
     _require_on(estimator.metric_, X)
     return X
 
@@ -66,8 +66,3 @@ class Progress:
 def _require_on(metric: Metric, X: Array) -> None:
     metric.require_points(X, "X")
     metric.require_positive(X, "X")
-
-
-def _as_array(X: Any) -> Any:
-    """Torch tensors as NumPy; the rest as it is, for scikit-learn to judge."""
-    return _boundary.as_floats(X, "X") if hasattr(X, "detach") else X

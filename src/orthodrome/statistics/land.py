@@ -166,7 +166,8 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Array]:
         """Points (n_samples, d) drawn from the mixture, and which components they are from.
 
-        Directions are drawn among many rays by their masses, then radii along them: exact but for the number of rays.
+        Directions are drawn among many rays by their masses, then radii along them. Rays end at conjugate points here,
+        not already at the cut locus: what lies behind it is drawn a little too often.
         """
         check_is_fitted(self)
         count = _boundary.as_count(n_samples, "n_samples", 1)

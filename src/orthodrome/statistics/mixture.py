@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from orthodrome import solving
+from orthodrome import _boundary, solving
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics.estimators import Progress
@@ -94,6 +94,7 @@ class Components(NamedTuple):
     def normalised(self, metric: Metric, omega: Array, exact: bool, solver: Solver) -> "Components":
         """The same ones with other rays, each ended where it is no longer the shortest way (if exact)."""
         found = self.rays(metric, omega, exact)
+        _boundary.warn_unconverged(found.status, "rays of the normalisers")
         if exact:
             found = within_cut(metric, self, found, solver)
         return self._replace(log_norm=found.log_integral())

@@ -15,6 +15,7 @@ from scipy.stats import norm, qmc
 
 from orthodrome import batching
 from orthodrome.metrics import Metric
+from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
 
@@ -58,6 +59,12 @@ class Rays(NamedTuple):
         shares = self.log_shares(B)
         p = np.exp(shares - logsumexp(shares, axis=(1, 2), keepdims=True))
         return np.einsum("krt,krti->ki", p, self.z), np.einsum("krti,krtj->kij", p[..., None] * self.z, self.z)
+
+    @property
+    def status(self) -> Array:
+        """(K, R): `Status` numbers: whether the rays were followed as far as their mass goes."""
+        lost = np.isnan(self.points[:, :, _body(self.points.shape[-1]), 0])
+        return np.where(lost, Status.NON_FINITE, Status.CONVERGED)
 
     def one(self, k: int) -> "Rays":
         """Those of the k-th base alone."""
@@ -106,6 +113,11 @@ def cast(metric: Metric, bases: Array, frames: Array, A: Array, omega: Array, ex
     return Rays(np.broadcast_to(z, (K, *z.shape)), log_weight, x)
 
 
+def _body(d: int) -> int:
+    """The look up to which a ray should be followed."""
+    return int(np.searchsorted(RADII, (np.sqrt(d) + BODY) / (np.sqrt(d) + TAIL)))
+
+
 def _turned(omega: Array) -> Array:
     """Rotations (R, d, d), up to sign, whose first columns are the directions (R, d): Householder's reflections."""
     d = omega.shape[1]
@@ -137,8 +149,7 @@ def _follow(metric: Metric, a: Array, start: Array) -> tuple[Array, Array]:
         same = sign == np.linalg.slogdet(start[todo])[0][:, None]
         inside = np.logical_and.accumulate(followed & same, axis=1)
         volume[todo] = np.where(inside, log_det, -np.inf)
-        body = np.searchsorted(RADII, (np.sqrt(d) + BODY) / (np.sqrt(d) + TAIL))
-        todo = todo[~followed[:, body]]
+        todo = todo[~followed[:, _body(d)]]
         if not len(todo):
             break
     seen = np.isfinite(volume)
