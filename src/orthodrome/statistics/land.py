@@ -11,16 +11,11 @@ from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics import kmeans, mixture, rays
 from orthodrome.statistics.estimators import Progress, as_generator, require_clusters, require_data, require_queries
+from orthodrome.statistics.medoids import medoids
 from orthodrome.statistics.tangents import Logarithms, Tangents, warn_missing
 from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
-
-FIRST_LOOK = 128
-"""Points at most that the clusters to begin with are found in."""
-
-CLUSTER_TOL, CLUSTER_STEPS = 1e-2, 2
-"""How well, and in how many assignments."""
 
 FINER = 2
 """In the end the normalisers are integrated over so many times as many rays."""
@@ -69,8 +64,9 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         tol: the mean log density has converged when it grows by less than this in an iteration.
         reg_covar: added to the diagonal of each Σ's scatter.
         max_iter, max_seconds: EM ends after so many iterations, or after the iteration in which so much time is over.
-        n_init: beginnings from other clusters; the likeliest is kept.
-        means_init: (n_components, d): centers of the clusters to begin with; None looks for them by k-means.
+        n_init: how many of the best clusterings to begin from; the likeliest end is kept.
+        means_init: (n_components, d): means to begin with; None looks for them by k-means among the data, with
+            distances along roads between nearest neighbours.
         failed: what becomes of a point whose logarithm at a mean is not found: "omit" gives it no density under that
             component, and leaves it out of the fit if it has none under any, with a warning; "raise" is an error.
         solver: of the logarithms; None means `Auto()`.
@@ -110,9 +106,10 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
             max_iter=self.max_iter,
             max_seconds=np.inf if self.max_seconds is None else float(self.max_seconds),
         )
-        best = None
-        for _ in range(self.n_init if centers is None else 1):
-            found = _fit(metric, X, count, centers, solver, settings, rng, progress)
+        best: mixture.Mixture | None = None
+        starts = medoids(metric, X, count, rng)[: self.n_init] if centers is None else [centers]
+        for start in starts:
+            found = mixture.fit(Logarithms(metric, X, count, solver), start, settings, progress)
             if best is None or found.log_likelihood > best.log_likelihood:
                 best = found
         assert best is not None
@@ -166,15 +163,15 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Array]:
         """Points (n_samples, d) drawn from the mixture, and which components they are from.
 
-        Directions are drawn among many rays by their masses, then radii along them. Rays end at conjugate points here,
-        not already at the cut locus: what lies behind it is drawn a little too often.
+        Directions are drawn among many rays by their masses, then radii along them. What lies behind the cut locus,
+        where another way is shorter, is drawn again.
         """
         check_is_fitted(self)
         count = _boundary.as_count(n_samples, "n_samples", 1)
         rng = as_generator(self.random_state if random_state is None else random_state)
         labels = np.sort(rng.choice(len(self.weights_), count, p=self.weights_))
-        points = [self._sample(k, int(np.sum(labels == k)), rng) for k in np.unique(labels)]
-        return np.concatenate(points), labels
+        points = np.concatenate([self._sample(k, int(np.sum(labels == k)), rng) for k in np.unique(labels)])
+        return points, labels
 
     def bic(self, X: Any) -> float:
         """The Bayesian information criterion on points (n, d): the lower the better."""
@@ -198,20 +195,19 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         return mixture.responsibilities(self.components_.log_density(tangents.u), self.weights_)
 
     def _sample(self, k: int, count: int, rng: np.random.Generator) -> Array:
-        part = self.components_.take([k])
-        d = part.means.shape[1]
-        omega = rng.standard_normal((POOL * count + self.n_rays, d))
+        part, solver = self.components_.take([k]), solving.require_solver(self.solver)
+        mean, drawn = part.means[0], np.zeros((0, part.means.shape[1]))
+        omega = rng.standard_normal((POOL * count + self.n_rays, len(mean)))
         omega /= np.linalg.norm(omega, axis=1, keepdims=True)
         found = part.rays(self.metric_, omega, self.normalizer == "riemannian")
-        mass = np.exp(found.log_shares() - found.log_integral()[:, None, None])[0]  # (R, T)
-        ray = rng.choice(len(omega), count, p=mass.sum(axis=1) / mass.sum())
-        reached = np.cumsum(mass[ray], axis=1)
-        place = rng.uniform(size=count) * reached[:, -1]
-        radii = np.linalg.norm(found.z[0, 0], axis=-1)
-        edges = np.concatenate([[0.0], 0.5 * (radii[1:] + radii[:-1]), [radii[-1]]])
-        radius = [np.interp(x, np.concatenate([[0.0], steps]), edges) for x, steps in zip(place, reached, strict=True)]
-        u = np.einsum("ij,nj->ni", part.A[0], np.array(radius)[:, None] * omega[ray])
-        return maps.exp_map(self.metric_, part.means[0], part.frames.write(u[None])[0])
+        while len(drawn) < count:
+            u = found.draw(count - len(drawn), rng)
+            x = maps.exp_map(self.metric_, mean, part.frames.write(u[None])[0])
+            inside = rays.is_shortest(
+                self.metric_, np.broadcast_to(mean, x.shape), x, np.linalg.norm(u, axis=1), solver
+            )
+            drawn = np.concatenate([drawn, x[inside]])
+        return drawn
 
     # --- checks ---
 
@@ -239,24 +235,3 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
                 "or failed='omit', which gives such points no density under the component."
             )
         warn_missing(tangents.status, f"logarithms at the means ({lost} points have no density at all)")
-
-
-def _fit(
-    metric: Metric,
-    X: Array,
-    count: int,
-    centers: Array | None,
-    solver: Solver,
-    settings: mixture.Settings,
-    rng: np.random.Generator,
-    progress: Progress,
-) -> mixture.Mixture:
-    """EM from the k-means clusters of a sample."""
-    sample = X[np.sort(rng.permutation(len(X))[: max(FIRST_LOOK, 2 * count)])]
-    few = Logarithms(metric, sample, count, solver)
-    if centers is None:
-        centers = kmeans.seed(few, count, rng, trials=1)
-    clusters = kmeans.cluster(few, centers, CLUSTER_TOL, CLUSTER_STEPS, progress)
-    start = mixture.begin(few, clusters.centers, clusters.labels, settings, progress)
-    logs = few if len(sample) == len(X) else Logarithms(metric, X, count, solver)
-    return mixture.fit(logs, *start, settings, progress)

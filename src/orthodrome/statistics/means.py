@@ -4,12 +4,11 @@ import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse.csgraph import dijkstra
 
 from orthodrome import _boundary, solving
 from orthodrome.metrics import Metric
-from orthodrome.roadmap import Roadmap
 from orthodrome.solvers import Solver
+from orthodrome.statistics.medoids import medoid
 from orthodrome.statistics.tangents import NOT_ASKED, Frames, Logarithms, Tangents, usable, walk, warn_missing
 from orthodrome.status import Status
 
@@ -29,9 +28,6 @@ SHORTEST = 1e-4
 
 FLAT = 1e-2
 """A second derivative below this share of what it is in flat space is not believed: steps would become too long."""
-
-CANDIDATES, NEIGHBOURS = 256, 10
-"""So many of the points, at most, may be the first guess; and how many roads each of them has to others."""
 
 SAME_PLACE = 1e-9
 """A point this near to a median, relative to the typical distance, lies at it."""
@@ -114,20 +110,6 @@ def require_sample(metric: Metric, points: Any, weights: Any) -> tuple[Array, Ar
     if np.any(w < 0) or not w.sum() > 0:
         raise ValueError("weights should not be negative, and not all zero.")
     return x, w / w.sum()
-
-
-def medoid(metric: Metric, x: Array, w: Array, median: bool = False) -> Array:
-    """The point of the sample that is the best mean, its distances measured along roads between nearest neighbours."""
-    places, member = np.unique(x, axis=0, return_inverse=True)
-    if len(places) == 1:
-        return places[0]
-    mass = np.bincount(member.ravel(), w, minlength=len(places))
-    roads = Roadmap.of(metric, places, NEIGHBOURS)
-    mass = mass[:: -(-len(places) // len(roads.nodes))]
-    some = np.flatnonzero(mass > 0)
-    some = some[:: -(-len(some) // CANDIDATES)]
-    far = dijkstra(roads.roads, indices=some)
-    return roads.nodes[some[np.argmin((far if median else far**2) @ mass)]]
 
 
 class Means(NamedTuple):

@@ -12,22 +12,19 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from orthodrome import _boundary, solving
+from orthodrome import _boundary
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics.estimators import Progress
-from orthodrome.statistics.means import bfgs, descend
-from orthodrome.statistics.rays import Rays, cast
+from orthodrome.statistics.means import bfgs
+from orthodrome.statistics.rays import Rays, cast, within_cut
 from orthodrome.statistics.tangents import NOT_ASKED, Frames, Logarithms, Tangents, usable, walk
 
 Array = np.ndarray[Any, Any]
 
-WARM_UP, SETTLED = 6, 0.01
-"""Iterations at most in which the means are simply those of the data they are responsible for, and the share of points
-that may still change sides when they end."""
-
-MEAN_TOL, MEAN_STEPS = 1e-2, 3
-"""How well these means are found; the next iteration goes on from there."""
+WARM_UP, SETTLED = 8, 0.01
+"""Iterations at most in which only weights and Σ change, and the share of points that may still change sides when they
+end."""
 
 SHARES = (1.0, 1 / 4, 0.0)
 """Of the step towards a better mean, those that are tried; with the last one only Σ changes."""
@@ -40,20 +37,12 @@ STEP, COARSER = 1e-3, 4
 """Steps of the differences that tell the slope of log C, in the smallest standard deviation; every so manieth ray is
 enough for it."""
 
-TRUST = 0.6
-"""How far Σ may change at once: each axis of A by a factor of e to this power. Further out the rays see too little."""
+TRUST, STALE = 0.6, 0.3
+"""How far Σ may go from the one that rays were cast for: each axis of A by a factor of e to the first power. Beyond it
+they see too little; and new ones are cast once it has gone as far as the second."""
 
 NEGLIGIBLE = 12.0
 """A component whose log density is so far below the mixture's has no share in a point, and need not be looked at."""
-
-CHANGED = 1e-3
-"""A path that is shorter by this share is another path."""
-
-LOOKS = 7
-"""Places on a ray that are tried at once when looking for where it stops being the shortest way."""
-
-TAIL = 1e-2
-"""The end of a ray that holds no more than this share of a ray's usual mass need not be looked at."""
 
 
 class Components(NamedTuple):
@@ -96,7 +85,7 @@ class Components(NamedTuple):
         found = self.rays(metric, omega, exact)
         _boundary.warn_unconverged(found.status, "rays of the normalisers")
         if exact:
-            found = within_cut(metric, self, found, solver)
+            found = within_cut(metric, self.means, found, solver)
         return self._replace(log_norm=found.log_integral())
 
 
@@ -105,6 +94,8 @@ class Mixture:
     """Where EM stands."""
 
     components: Components
+    rays: Rays
+    """Of the components, cast for their Σ or for one nearby."""
     weights: Array
     """(K,)"""
     tangents: Tangents
@@ -155,43 +146,13 @@ def responsibilities(log_density: Array, weights: Array) -> tuple[Array, Array]:
     return np.exp(joint - np.where(np.isfinite(total), total, 0.0)), total
 
 
-def begin(
-    logs: Logarithms, means: Array, labels: Array, settings: Settings, progress: Progress
-) -> tuple[Array, Array, Array]:
-    """Weights (K,), means (K, d) and A (K, d, d) to begin with, from clusters of a sample: means and labels (n,).
-
-    The means are simply those of the points they are responsible for, which leads to the right region quickly.
-    """
-    r = (labels == np.arange(len(means))[:, None]).astype(float)
-    rough = dataclasses.replace(settings, omega=settings.omega[::COARSER])
-    shape, weights = None, np.zeros(0)  # A relative to the scatter's own factor
-    for left in range(WARM_UP, -1, -1):
-        tangents = logs.at(means)
-        scatter = _scatter(tangents, r, settings.ridge)
-        lower = np.linalg.cholesky(scatter)
-        parts, _ = _fitted(logs.metric, means, scatter, lower if shape is None else lower @ shape, rough)
-        shape, weights = np.linalg.solve(lower, parts.A), r.sum(axis=1) / r.sum()
-        r, _ = responsibilities(parts.log_density(tangents.u), weights)
-        changed = np.mean(np.argmax(r, axis=0) != labels)
-        labels = np.argmax(r, axis=0)
-        progress.say(f"beginning: {changed:.1%} of the sample changed sides")
-        if changed <= SETTLED or not left:
-            break
-        means = descend(logs, np.where(r > np.exp(-NEGLIGIBLE), r, 0.0), means, MEAN_TOL, MEAN_STEPS).points
-    return weights, parts.means, parts.A
-
-
-def fit(logs: Logarithms, weights: Array, means: Array, A: Array, settings: Settings, progress: Progress) -> Mixture:
-    """EM from weights (K,), means (K, d) and A (K, d, d). The likelihood never falls.
+def fit(logs: Logarithms, means: Array, settings: Settings, progress: Progress) -> Mixture:
+    """EM from means (K, d). The likelihood never falls.
 
     A maximisation is one step, kept only if it makes the expected likelihood larger: a quasi-Newton step of the means,
     and Σ to where its moments are those of the data, on the rays that are there.
     """
-    tangents, frames = logs.at(means, fresh=True), Frames.at(logs.metric, means)
-    found = cast(logs.metric, means, frames.lower, A, settings.omega, settings.exact)
-    parts = Components(means, A, frames, found.log_integral())
-    reach = np.full(len(means), REACH)
-    mixture = Mixture(parts, weights, tangents, np.zeros(0), reach, parts.covariances)
+    mixture = _begin(logs, means, settings, progress)
     r = _expect(mixture, progress)
     while mixture.iterations < settings.max_iter and progress.seconds < settings.max_seconds:
         before, reach = mixture.log_likelihood, mixture.reach
@@ -203,6 +164,29 @@ def fit(logs: Logarithms, weights: Array, means: Array, A: Array, settings: Sett
             mixture.converged = True
             break
     return mixture
+
+
+def _begin(logs: Logarithms, means: Array, settings: Settings, progress: Progress) -> Mixture:
+    """The weights and Σ that suit these means, from the points that are nearest to each, on few rays."""
+    metric, tangents, frames = logs.metric, logs.at(means), Frames.at(logs.metric, means)
+    labels = np.argmin(np.where(tangents.found, tangents.distance, np.inf), axis=0)
+    r = (labels == np.arange(len(means))[:, None]).astype(float)
+    shape: Array = np.eye(means.shape[1])  # A relative to the scatter's own factor
+    for _ in range(WARM_UP):
+        scatter = scatter_of(tangents, r, settings.ridge)
+        lower = np.linalg.cholesky(scatter)
+        found = cast(metric, means, frames.lower, lower @ shape, settings.omega[::COARSER], settings.exact)
+        parts, _ = _fitted(found, means, frames, scatter)
+        shape, weights = np.linalg.solve(lower, parts.A), r.sum(axis=1) / r.sum()
+        r, _ = responsibilities(parts.log_density(tangents.u), weights)
+        changed = np.mean(np.argmax(r, axis=0) != labels)
+        labels = np.argmax(r, axis=0)
+        progress.say(f"beginning: {changed:.1%} of the points changed sides")
+        if changed <= SETTLED:
+            break
+    found = parts.rays(metric, settings.omega, settings.exact)
+    parts = parts._replace(log_norm=found.log_integral())
+    return Mixture(parts, found, weights, tangents, np.zeros(0), np.full(len(means), REACH), parts.covariances)
 
 
 def _expect(mixture: Mixture, progress: Progress) -> Array:
@@ -219,31 +203,34 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
     """Better weights, and better components, each for itself, where there are any; in place."""
     metric, old, tangents = logs.metric, mixture.components, mixture.tangents
     mixture.weights = r.sum(axis=1) / r.sum()
-    scatter = _scatter(tangents, r, settings.ridge)
+    scatter = scatter_of(tangents, r, settings.ridge)
     cost = 0.5 * _trace(old.A, scatter) + old.log_norm
     unturned = np.linalg.inv(np.linalg.cholesky(scatter))
-
-    def fitted(means: Array, seen: Tangents, which: Array) -> tuple[Components, Array]:
-        now = _scatter(seen, r, settings.ridge)
-        # a new frame may be turned against the old one, and what lay along the data should still do so
-        A = np.linalg.cholesky(now) @ unturned @ old.A
-        return _fitted(metric, means, now, A, settings, which)
-
-    paths = logs.paths()
+    _recast(mixture, metric, settings)
+    paths, step = logs.paths(), _step(mixture, logs, r, settings)
     # look for better means along paths that are followed, which is cheap
-    step, best, means = _step(mixture, logs, r, settings), cost, old.means
+    best, means, found = cost, old.means, mixture.rays
     for share in SHARES:
         todo = best >= cost
         trial = old.means.copy()
         trial[todo] = walk(metric, old.means[todo], share * step[todo]) if share else old.means[todo]
         todo[todo] = usable(metric, trial[todo])
         if not todo.any():
-            break
+            continue
         trial[~todo] = old.means[~todo]
-        wanted = todo[:, None] & (r > np.exp(-NEGLIGIBLE))
-        _, costs = fitted(trial, logs.at(trial, wanted) if share else tangents, todo)
+        frames, seen, rays = Frames.at(metric, trial), tangents, mixture.rays
+        if share:
+            seen = logs.at(trial, todo[:, None] & (r > np.exp(-NEGLIGIBLE)))
+        now = scatter_of(seen, r, settings.ridge)
+        if share:
+            # a new frame may be turned against the old one, and what lay along the data should still do so
+            A = np.linalg.cholesky(now) @ unturned @ old.A
+            some = cast(metric, trial[todo], frames.lower[todo], A[todo], settings.omega, settings.exact)
+            rays = mixture.rays.put(todo, some)
+        _, costs = _fitted(rays, trial, frames, now, todo)
         better = todo & (costs < best)
         best, means = np.where(better, costs, best), np.where(better[:, None], trial, means)
+        found = rays.where(better, found)
     # then make sure of the shortest paths there, where they matter
     todo = best < cost
     moved = todo & np.any(means != old.means, axis=1)
@@ -251,15 +238,24 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
     matter = np.maximum(r, responsibilities(guess, mixture.weights)[0]) > np.exp(-NEGLIGIBLE)
     seen = logs.at(means, moved[:, None] & (matter | ~tangents.found), fresh=True)
     seen = seen.where(seen.status != NOT_ASKED, tangents)
-    parts, costs = fitted(means, seen, todo)
+    parts, costs = _fitted(found, means, Frames.at(metric, means), scatter_of(seen, r, settings.ridge), todo)
     better = todo & (costs < cost)
     logs.restore(~better, paths)
-    mixture.components = parts.where(better, old)
+    mixture.components, mixture.rays = parts.where(better, old), found.where(better, mixture.rays)
     mixture.tangents = seen.where(np.broadcast_to(better[:, None], r.shape), tangents)
     stuck, free = ~better, better & moved
     mixture.reach = np.where(
         stuck, mixture.reach / 4, np.where(free, np.minimum(2 * mixture.reach, REACH), mixture.reach)
     )
+
+
+def _recast(mixture: Mixture, metric: Metric, settings: Settings) -> None:
+    """New rays where Σ has gone far from the one they were cast for."""
+    parts = mixture.components
+    apart = np.linalg.solve(parts.A, mixture.rays.A) - np.eye(parts.A.shape[1])
+    stale = np.abs(apart).max(axis=(1, 2)) > STALE
+    if stale.any():
+        mixture.rays = mixture.rays.put(stale, parts.take(stale).rays(metric, settings.omega, settings.exact))
 
 
 def _step(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) -> Array:
@@ -300,22 +296,20 @@ def _slope(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) -> 
 
 
 def _fitted(
-    metric: Metric, means: Array, scatter: Array, A: Array, settings: Settings, which: Array | None = None
+    found: Rays, means: Array, frames: Frames, scatter: Array, which: Array | None = None
 ) -> tuple[Components, Array]:
-    """The best components with these means for data with the scatter (K, d, d), near A, and their costs (K,).
+    """The best components with these means for data with the scatter (K, d, d), near their rays' Σ, and costs (K,).
 
     With a mask `which` (K,), only of those; the costs of the others are infinite.
     """
-    K = len(means)
+    K, A = len(means), found.A
     which = np.ones(K, dtype=bool) if which is None else which
-    frames = Frames.at(metric, means)
     log_norm, sharper = np.full(K, np.nan), A.copy()
-    if which.any():
-        found = cast(metric, means[which], frames.lower[which], A[which], settings.omega, settings.exact)
-        white = np.linalg.solve(A, np.linalg.solve(A, scatter).swapaxes(1, 2))[which]  # A⁻¹ scatter A⁻ᵀ
-        B = np.stack([_moment_matching(found.one(k), white[k]) for k in range(len(white))])
-        log_norm[which] = found.log_integral(B)
-        sharper[which] = np.linalg.solve(B.swapaxes(1, 2), A[which].swapaxes(1, 2)).swapaxes(1, 2)  # A B⁻¹
+    white = np.linalg.solve(A, np.linalg.solve(A, scatter).swapaxes(1, 2))  # A⁻¹ scatter A⁻ᵀ
+    for k in map(int, np.flatnonzero(which)):
+        B = _moment_matching(found.one(k), white[k])
+        log_norm[k] = found.one(k).log_integral(B[None])[0]
+        sharper[k] = np.linalg.solve(B.T, A[k].T).T  # A B⁻¹
     costs = np.where(which, 0.5 * _trace(sharper, scatter) + log_norm, np.inf)
     return Components(means, sharper, frames, log_norm), costs
 
@@ -355,7 +349,7 @@ def _mean(tangents: Tangents, r: Array) -> Array:
     return np.einsum("kn,kni->ki", *_weighed(tangents, r))
 
 
-def _scatter(tangents: Tangents, r: Array, ridge: float) -> Array:
+def scatter_of(tangents: Tangents, r: Array, ridge: float) -> Array:
     """The mean of u uᵀ (K, d, d)."""
     w, u = _weighed(tangents, r)
     return np.einsum("kni,knj->kij", w[..., None] * u, u) + ridge * np.eye(u.shape[2])
@@ -364,43 +358,3 @@ def _scatter(tangents: Tangents, r: Array, ridge: float) -> Array:
 def _trace(A: Array, scatter: Array) -> Array:
     """tr(Σ⁻¹ scatter) (K,)."""
     return np.trace(np.linalg.solve(A @ A.swapaxes(1, 2), scatter), axis1=1, axis2=2)
-
-
-def within_cut(metric: Metric, parts: Components, found: Rays, solver: Solver) -> Rays:
-    """The rays, each ended where it is no longer the shortest way.
-
-    Behind the cut locus points are counted that another ray has reached by a shorter way. The paths to the ends of some
-    rays' masses tell which of these got there, and halving tells where; the others end where the nearest of these do.
-    """
-    K, R, T, _ = found.points.shape
-    share = np.exp(found.log_shares() - found.log_integral()[:, None, None]) * R
-    rest = np.cumsum(share[..., ::-1], axis=2)[..., ::-1]
-    last = np.sum(rest > TAIL, axis=2) - 1  # (K, R); −1 for rays without mass
-    radius = np.linalg.norm(np.einsum("kij,krtj->krti", parts.A, found.z), axis=3)
-
-    def shortest(k: Array, r: Array, t: Array) -> Array:
-        way = np.empty(len(k))
-        for block, _, judged in solving.solve(metric, parts.means[k], found.points[k, r, t], solver):
-            way[block] = judged.verdict.length
-        return ~(way < (1 - CHANGED) * radius[k, r, t])
-
-    tested = np.arange(R) % COARSER == 0
-    k, r = np.nonzero((last >= 0) & tested)
-    end = np.full((K, R), T - 1)
-    passed = ~shortest(k, r, last[k, r])
-    k, r = k[passed], r[passed]
-    inside, outside = np.full(len(k), -1), last[k, r]  # the last look that is known to be inside, the first outside
-    while len(k):
-        looks = inside[:, None] + np.arange(1, LOOKS + 1) * (outside - inside)[:, None] // (LOOKS + 1)
-        looks = np.maximum(looks, 0)
-        good = shortest(np.repeat(k, LOOKS), np.repeat(r, LOOKS), looks.ravel()).reshape(looks.shape)
-        good = np.logical_and.accumulate(good, axis=1)
-        inside = np.maximum(inside, np.max(np.where(good, looks, -1), axis=1))
-        outside = np.minimum(outside, np.min(np.where(good, T, looks), axis=1))
-        end[k, r] = inside
-        going = outside - inside > 1
-        k, r, inside, outside = k[going], r[going], inside[going], outside[going]
-    omega = found.z[0, :, -1]
-    nearest = np.argmax(omega @ omega[tested].T, axis=1)
-    end = end[:, tested][:, nearest]
-    return found._replace(log_weight=np.where(np.arange(T) <= end[..., None], found.log_weight, -np.inf))

@@ -13,16 +13,17 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 from scipy.stats import norm, qmc
 
-from orthodrome import batching
+from orthodrome import batching, solving
 from orthodrome.metrics import Metric
+from orthodrome.solvers import Solver
 from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
 
-RADII, WEIGHTS = 0.5 + 0.5 * np.polynomial.legendre.leggauss(64)[0], 0.5 * np.polynomial.legendre.leggauss(64)[1]
+RADII, WEIGHTS = 0.5 + 0.5 * np.polynomial.legendre.leggauss(56)[0], 0.5 * np.polynomial.legendre.leggauss(56)[1]
 """Where on its way a ray is looked at, from 0 to 1, and the weights of the integral along it (Gauss)."""
 
-TAIL = 4.5
+TAIL = 4.0
 """A ray goes √d and so many standard deviations far."""
 
 STEPS = (1, 4, 16)
@@ -35,9 +36,24 @@ BODY = 2.5
 """A ray that was followed √d and so many standard deviations far need not be followed again with more steps."""
 
 
+CHANGED = 1e-3
+"""A path that is shorter by this share is another path."""
+
+TESTED = 4
+"""Every so manieth ray is asked where it stops being the shortest way."""
+
+LOOKS = 7
+"""Places on a ray that are tried at once when looking for that."""
+
+NO_MASS = 1e-2
+"""The end of a ray that holds no more than this share of a ray's usual mass need not be looked at."""
+
+
 class Rays(NamedTuple):
     """K tangent spaces, looked at in the points z of R rays with T radii each; u = A z in the frame of each base."""
 
+    A: Array
+    """(K, d, d): they reach as far as a Σ = A Aᵀ asks for, and serve those that are not too far from it."""
     z: Array
     """(K, R, T, d): the same for all K."""
     log_weight: Array
@@ -46,7 +62,7 @@ class Rays(NamedTuple):
     """(K, R, T, d): where on the manifold; NaN where a ray could not be followed."""
 
     def log_shares(self, B: Array | None = None) -> Array:
-        """log of what each point adds to C, (K, R, T), for Σ⁻¹ = A⁻ᵀBᵀBA⁻¹ with B (K, d, d); None means 1."""
+        """log of what each point adds to C, (K, R, T), for Σ = A B⁻¹ B⁻ᵀ Aᵀ with B (K, d, d); None means 1."""
         z = self.z if B is None else np.einsum("kij,krtj->krti", B, self.z)
         return self.log_weight - 0.5 * np.sum(z**2, axis=-1)
 
@@ -60,6 +76,17 @@ class Rays(NamedTuple):
         p = np.exp(shares - logsumexp(shares, axis=(1, 2), keepdims=True))
         return np.einsum("krt,krti->ki", p, self.z), np.einsum("krti,krtj->kij", p[..., None] * self.z, self.z)
 
+    def draw(self, count: int, rng: np.random.Generator) -> Array:
+        """u (count, d) in the first of the tangent spaces, drawn from the density there."""
+        mass = np.exp(self.log_shares() - self.log_integral()[:, None, None])[0]  # (R, T)
+        ray = rng.choice(len(mass), count, p=mass.sum(axis=1) / mass.sum())
+        reached = np.cumsum(mass[ray], axis=1)
+        place = rng.uniform(size=count) * reached[:, -1]
+        radii = np.linalg.norm(self.z[0, 0], axis=-1)
+        edges = np.concatenate([[0.0], 0.5 * (radii[1:] + radii[:-1]), [radii[-1]]])
+        radius = [np.interp(x, np.concatenate([[0.0], steps]), edges) for x, steps in zip(place, reached, strict=True)]
+        return np.array(radius)[:, None] * (self.z[0, ray, -1] / radii[-1]) @ self.A[0].T
+
     @property
     def status(self) -> Array:
         """(K, R): `Status` numbers: whether the rays were followed as far as their mass goes."""
@@ -69,6 +96,17 @@ class Rays(NamedTuple):
     def one(self, k: int) -> "Rays":
         """Those of the k-th base alone."""
         return Rays(*(array[k : k + 1] for array in self))
+
+    def where(self, which: Array, other: "Rays") -> "Rays":
+        """These for the bases in the mask (K,), else the other's."""
+        return Rays(*(np.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(self, other, strict=True)))
+
+    def put(self, which: Array, some: "Rays") -> "Rays":
+        """Those of `some` for the bases in the mask (K,), of which it has only these."""
+        out = Rays(*(array.copy() for array in self))
+        for all_, new in zip(out, some, strict=True):
+            all_[which] = new
+        return out
 
 
 def directions(count: int, dim: int, seed: int) -> Array:
@@ -110,7 +148,52 @@ def cast(metric: Metric, bases: Array, frames: Array, A: Array, omega: Array, ex
     area = np.log(2) + d / 2 * np.log(np.pi) - gammaln(d / 2)
     log_weight = log_volume + area - np.log(R) + np.log(reach * WEIGHTS)
     z = reach * RADII[:, None] * omega[:, None]
-    return Rays(np.broadcast_to(z, (K, *z.shape)), log_weight, x)
+    return Rays(A, np.broadcast_to(z, (K, *z.shape)), log_weight, x)
+
+
+def within_cut(metric: Metric, bases: Array, found: Rays, solver: Solver) -> Rays:
+    """The rays from bases (K, d), each ended where it is no longer the shortest way.
+
+    Behind the cut locus points are counted that another ray has reached by a shorter way. The paths to the ends of some
+    rays' masses tell which of these got there, and halving tells where; the others end where the nearest of these do.
+    """
+    K, R, T, _ = found.points.shape
+    share = np.exp(found.log_shares() - found.log_integral()[:, None, None]) * R
+    rest = np.cumsum(share[..., ::-1], axis=2)[..., ::-1]
+    last = np.sum(rest > NO_MASS, axis=2) - 1  # (K, R); −1 for rays without mass
+    radius = np.linalg.norm(np.einsum("kij,krtj->krti", found.A, found.z), axis=3)
+
+    def shortest(k: Array, r: Array, t: Array) -> Array:
+        return is_shortest(metric, bases[k], found.points[k, r, t], radius[k, r, t], solver)
+
+    tested = np.arange(R) % TESTED == 0
+    k, r = np.nonzero((last >= 0) & tested)
+    end = np.full((K, R), T - 1)
+    passed = ~shortest(k, r, last[k, r])
+    k, r = k[passed], r[passed]
+    inside, outside = np.full(len(k), -1), last[k, r]  # the last look that is known to be inside, the first outside
+    while len(k):
+        looks = inside[:, None] + np.arange(1, LOOKS + 1) * (outside - inside)[:, None] // (LOOKS + 1)
+        looks = np.maximum(looks, 0)
+        good = shortest(np.repeat(k, LOOKS), np.repeat(r, LOOKS), looks.ravel()).reshape(looks.shape)
+        good = np.logical_and.accumulate(good, axis=1)
+        inside = np.maximum(inside, np.max(np.where(good, looks, -1), axis=1))
+        outside = np.minimum(outside, np.min(np.where(good, T, looks), axis=1))
+        end[k, r] = inside
+        going = outside - inside > 1
+        k, r, inside, outside = k[going], r[going], inside[going], outside[going]
+    omega = found.z[0, :, -1]
+    nearest = np.argmax(omega @ omega[tested].T, axis=1)
+    end = end[:, tested][:, nearest]
+    return found._replace(log_weight=np.where(np.arange(T) <= end[..., None], found.log_weight, -np.inf))
+
+
+def is_shortest(metric: Metric, bases: Array, ends: Array, lengths: Array, solver: Solver) -> Array:
+    """(P,): whether geodesics of these lengths are the shortest ways from bases to ends, (P, d) each, that we know."""
+    way = np.empty(len(bases))
+    for block, _, judged in solving.solve(metric, bases, ends, solver):
+        way[block] = judged.verdict.length
+    return ~(way < (1 - CHANGED) * lengths)
 
 
 def _body(d: int) -> int:

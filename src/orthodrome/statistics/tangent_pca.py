@@ -11,6 +11,7 @@ from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics import means
 from orthodrome.statistics.estimators import require_data, require_queries
+from orthodrome.statistics.medoids import medoid
 from orthodrome.statistics.tangents import Frames, Logarithms, Tangents, warn_missing
 
 Array = np.ndarray[Any, Any]
@@ -56,7 +57,7 @@ class TangentPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             raise ValueError(f"n_components should be at most the {d} coordinates; {count} arrived.")
         tol, steps = _boundary.as_positive(self.tol, "tol"), _boundary.as_count(self.max_iter, "max_iter", 1)
         logs, w = Logarithms(metric, X, 1, solver), np.full((1, len(X)), 1.0 / len(X))
-        found = means.descend(logs, w, means.medoid(metric, X, w[0])[None], tol, steps, rounds=means.ROUNDS)
+        found = means.descend(logs, w, medoid(metric, X, w[0])[None], tol, steps, rounds=means.ROUNDS)
         _boundary.warn_unconverged(found.status, "means")
         warn_missing(found.tangents.status, "logarithms at the mean")
         u = found.tangents.u[0][found.tangents.found[0]]
