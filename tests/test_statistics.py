@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs
 from sklearn.mixture import GaussianMixture
 
 import orthodrome as od
-from orthodrome.statistics import mixture, rays, tangents
+from orthodrome.statistics import em, mixture, rays, tangents
 from problems import problem
 
 
@@ -280,11 +280,11 @@ def test_the_fit_is_stationary_on_a_curved_metric(rng):
     metric = problem("half-space", 2).metric
     x = np.array([0.1, 1.5]) + 0.3 * rng.standard_normal((40, 2))
     found = od.LAND(1, metric, random_state=0, tol=1e-7).fit(x)
-    settings = mixture.Settings(rays.directions(128, 2, 0), True, 1e-6, 1e-3, 1, np.inf)
+    settings = em.Settings(rays.directions(128, 2, 0), True, 1e-6, 1e-3, 1, np.inf)
 
     def cost(mean):
         seen = tangents.Logarithms(metric, x, 1, od.Auto()).at(mean[None])
-        scatter = mixture._scatter(seen, np.ones((1, len(x))), 1e-6)
+        scatter = mixture.scatter_of(seen, np.ones((1, len(x))), 1e-6)
         return mixture._fitted(metric, mean[None], scatter, np.linalg.cholesky(scatter), settings)[1][0]
 
     here = cost(found.means_[0])

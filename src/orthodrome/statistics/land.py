@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from orthodrome import _boundary, maps, solving
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
-from orthodrome.statistics import kmeans, mixture, rays
+from orthodrome.statistics import em, kmeans, mixture, rays
 from orthodrome.statistics.estimators import Progress, as_generator, require_clusters, require_data, require_queries
 from orthodrome.statistics.medoids import medoids
 from orthodrome.statistics.tangents import Logarithms, Tangents, warn_missing
@@ -98,7 +98,7 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         centers = self._require_centers(metric, X, count)
         rng, progress = as_generator(self.random_state), Progress(self.verbose)
         seed = int(rng.integers(2**31))
-        settings = mixture.Settings(
+        settings = em.Settings(
             omega=rays.directions(self.n_rays, X.shape[1], seed),
             exact=exact,
             ridge=float(self.reg_covar),
@@ -109,7 +109,7 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         best: mixture.Mixture | None = None
         starts = medoids(metric, X, count, rng)[: self.n_init] if centers is None else [centers]
         for start in starts:
-            found = mixture.fit(Logarithms(metric, X, count, solver), start, settings, progress)
+            found = em.fit(Logarithms(metric, X, count, solver), start, settings, progress)
             if best is None or found.log_likelihood > best.log_likelihood:
                 best = found
         assert best is not None
