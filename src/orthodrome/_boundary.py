@@ -173,7 +173,11 @@ def warn_unconverged(status: Array, what: str) -> None:
     if not len(codes):
         return
     reasons = "; ".join(f"{count}: {Status(code).sentence}" for code, count in zip(codes, counts, strict=True))
-    message = f"{counts.sum()} of {status.size} {what} did not converge ({reasons})."
+    warn(f"{counts.sum()} of {status.size} {what} did not converge ({reasons}).")
+
+
+def warn(message: str) -> None:
+    """A `ConvergenceWarning` that points at the user's own line."""
     frame, level = sys._getframe(), 1
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _INSIDE:
         frame, level = frame.f_back, level + 1

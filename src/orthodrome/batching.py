@@ -211,7 +211,7 @@ def _tiled(function: Function, metric: Any, tile: int, count: Any, arrays: list[
         return jax.tree.map(lambda o, r: o.at[i].set(r), out, one_tile(*(t[i] for t in tiles)))
 
     out = jax.lax.fori_loop(0, count, body, out)
-    return jax.tree.map(lambda o: o.reshape(-1, *o.shape[2:]), out)
+    return jax.tree.map(lambda o: o.reshape(o.shape[0] * o.shape[1], *o.shape[2:]), out)
 
 
 def _rows(tree: Any, index: Any) -> Any:

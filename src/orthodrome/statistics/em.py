@@ -61,6 +61,11 @@ class Settings:
     max_iter: int
     max_seconds: float
 
+    @property
+    def few(self) -> Array:
+        """Some of the directions, for a rough look."""
+        return self.omega[::COARSER] if len(self.omega) > COARSER else self.omega
+
 
 def fit(logs: Logarithms, means: Array, settings: Settings, progress: Progress) -> Mixture:
     """EM from means (K, d). The likelihood never falls.
@@ -102,7 +107,7 @@ def _begin(logs: Logarithms, means: Array, settings: Settings, progress: Progres
     for _ in range(WARM_UP):
         scatter = scatter_of(tangents, r, settings.ridge)
         lower = np.linalg.cholesky(scatter)
-        found = cast(metric, means, frames.lower, lower @ shape, settings.omega[::COARSER], settings.exact)
+        found = cast(metric, means, frames.lower, lower @ shape, settings.few, settings.exact)
         parts, _ = fitted(found, means, frames, scatter)
         shape, weights = np.linalg.solve(lower, parts.A), r.sum(axis=1) / r.sum()
         r, _ = responsibilities(parts.log_density(tangents.u), weights)
@@ -221,7 +226,7 @@ def _elsewhere(mixture: Mixture, logs: Logarithms, settings: Settings) -> Array:
         if found is None:
             lower = np.linalg.cholesky(scatter)
             A = lower @ np.linalg.solve(repeated(lower[:: len(tried)]), repeated(parts.A))
-            found = cast(metric, flat, frames.lower, A, settings.omega[::COARSER], settings.exact)
+            found = cast(metric, flat, frames.lower, A, settings.few, settings.exact)
         trial, _ = fitted(found, flat, frames, scatter)
         density = np.where(tangents.found, trial.log_density(tangents.u), -np.inf) + np.log(weights)[:, None]
         total = np.logaddexp(density, rest)
@@ -276,7 +281,7 @@ def _slope(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) -> 
     aside = small[:, None, None] * np.concatenate([np.zeros((1, d)), np.eye(d)])
     bases = (parts.means[:, None] + aside).reshape(-1, d)
     lower, A = Frames.at(metric, bases).lower, np.repeat(parts.A, d + 1, axis=0)
-    log_norm = cast(metric, bases, lower, A, settings.omega[::COARSER], settings.exact).log_integral()
+    log_norm = cast(metric, bases, lower, A, settings.few, settings.exact).log_integral()
     log_norm, lower = log_norm.reshape(K, d + 1), lower.reshape(K, d + 1, d, d)
     turned = (lower[:, 1:] - lower[:, :1]) / small[:, None, None, None]
     by_frame = -np.einsum("kn,kni,kjia,kna->kj", w, lowered, turned, u, optimize=True)

@@ -13,7 +13,6 @@ from orthodrome.statistics import em, kmeans, mixture, rays
 from orthodrome.statistics.estimators import Progress, as_generator, require_clusters, require_data, require_queries
 from orthodrome.statistics.medoids import medoids
 from orthodrome.statistics.tangents import Logarithms, Tangents, warn_missing
-from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
 
@@ -136,7 +135,9 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         self.history_ = {"seconds": np.array(found.seconds), "lower_bound": np.array(found.history) + shift}
         self._require_found(found.tangents)
         if not found.converged:
-            _boundary.warn_unconverged(np.array([Status.MAX_ITERATIONS]), "mixtures")
+            _boundary.warn(
+                f"the mixture did not converge in {found.iterations} iterations: raise max_iter or max_seconds, or tol."
+            )
 
     # --- using ---
 

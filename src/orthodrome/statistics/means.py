@@ -86,7 +86,7 @@ def frechet_mean(
     logs = Logarithms(metric, x, 1, solver)
     found = descend(logs, w[None], start[None], tol, max_iter, median, rounds=ROUNDS)
     warn_missing(found.tangents.status, "logarithms at the mean")
-    _boundary.warn_unconverged(found.status, "means")
+    warn_of_slope(found, tol)
     if not return_info:
         return found.points[0]
     status, spread = Status(found.status[0]), float(found.value[0] * (1 if median else 2))
@@ -124,6 +124,15 @@ class Means(NamedTuple):
     iterations: Array
     status: Array
     tangents: Tangents
+
+
+def warn_of_slope(found: Means, tol: float) -> None:
+    """Say so if a mean was not found."""
+    if found.status[0] != Status.CONVERGED:
+        _boundary.warn(
+            f"the mean was not found to tol={tol:g}: its slope is {found.slope[0]:.1e} of the typical distance after "
+            f"{found.iterations[0]} steps: raise tol or max_iter, or begin elsewhere."
+        )
 
 
 def descend(

@@ -166,7 +166,7 @@ def within_cut(metric: Metric, bases: Array, found: Rays, solver: Solver) -> Ray
     def shortest(k: Array, r: Array, t: Array) -> Array:
         return is_shortest(metric, bases[k], found.points[k, r, t], radius[k, r, t], solver)
 
-    tested = np.arange(R) % TESTED == 0
+    tested = np.arange(R) % (TESTED if R > TESTED else 1) == 0
     k, r = np.nonzero((last >= 0) & tested)
     end = np.full((K, R), T - 1)
     passed = ~shortest(k, r, last[k, r])

@@ -58,7 +58,7 @@ class TangentPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         tol, steps = _boundary.as_positive(self.tol, "tol"), _boundary.as_count(self.max_iter, "max_iter", 1)
         logs, w = Logarithms(metric, X, 1, solver), np.full((1, len(X)), 1.0 / len(X))
         found = means.descend(logs, w, medoid(metric, X, w[0])[None], tol, steps, rounds=means.ROUNDS)
-        _boundary.warn_unconverged(found.status, "means")
+        means.warn_of_slope(found, tol)
         warn_missing(found.tangents.status, "logarithms at the mean")
         u = found.tangents.u[0][found.tangents.found[0]]
         _, singular, directions = np.linalg.svd(u, full_matrices=False)
