@@ -63,6 +63,17 @@ def test_distances(small):
     assert distances.alike(apart, np.array([0, 1, 0, 1]), neighbours=1) == 0
 
 
+def test_precomputed(small):
+    import precomputed
+
+    figure, D, scores = precomputed.main(small[0], each=15, solver=SOLVER)
+    assert D.shape == (30, 30) and len(figure.axes) == 4 and list(scores) == ["shortest paths", "straight lines"]
+    apart = np.kron(np.eye(2), np.ones((5, 5))) * -9 + 10 - np.eye(10)
+    labels = np.repeat([0, 1], 5)
+    assert precomputed.clusters(apart, labels)[1] == 1 and precomputed.classification(apart, labels) == 1
+    assert np.allclose(np.linalg.norm(np.diff(precomputed.embedding(np.array([[0, 3.0], [3.0, 0]])), axis=0)), 3)
+
+
 def test_every_example_says_what_it_does_and_how_to_call_it():
     for file in EXAMPLES.glob("*.py"):
         text = file.read_text()

@@ -12,7 +12,8 @@ from sklearn.datasets import make_blobs
 from sklearn.mixture import GaussianMixture
 
 import orthodrome as od
-from orthodrome.statistics import em, mixture, rays, tangents
+from orthodrome.statistics import mixture, rays, tangents
+from orthodrome.statistics.medoids import medoids
 from problems import problem
 
 
@@ -195,6 +196,20 @@ def test_directions_cover_all_sides_evenly():
         assert np.abs(omega.mean(axis=0)).max() < 1e-10
 
 
+# --- medoids ---
+
+
+def test_medoids_are_points_of_the_sample_one_in_each_blob(blobs, rng):
+    x, labels = blobs
+    sets = medoids(FLAT, x, 3, rng)
+    assert all(len(np.unique(chosen, axis=0)) == 3 and (chosen[:, None] == x).all(2).any(1).all() for chosen in sets)
+    owner = labels[np.argmax((sets[0][:, None] == x).all(2), axis=1)]
+    assert sorted(owner) == [0, 1, 2]
+    spread = lambda chosen: np.sum(np.min(np.sum(((x[:, None] - chosen) * SCALE) ** 2, axis=2), axis=1))
+    assert spread(sets[0]) < 1.1 * KMeans(3, n_init=3, random_state=0).fit(x * SCALE).inertia_
+    assert len(medoids(FLAT, np.repeat(x[:2], 5, axis=0), 3, rng)[0]) == 3  # more than there are different points
+
+
 # --- k-means ---
 
 
@@ -257,13 +272,28 @@ def test_the_likelihood_never_falls_and_its_history_is_kept(land):
 
 
 def test_samples_are_from_the_density(land):
-    x, labels = land.sample(2000, random_state=0)
+    x, labels = land.sample(1000, random_state=0)
     for k in range(3):
         mine = x[labels == k]
         np.testing.assert_allclose(mine.mean(axis=0), land.means_[k], atol=0.12)
         np.testing.assert_allclose(np.cov(mine.T), land.covariances_[k], atol=0.15)
-    np.testing.assert_allclose(np.bincount(labels) / 2000, land.weights_, atol=0.05)
+    np.testing.assert_allclose(np.bincount(labels) / 1000, land.weights_, atol=0.05)
     assert not land.failed_.any()
+
+
+def test_a_sample_that_another_way_reaches_sooner_is_drawn_again(land, monkeypatch):
+    edge = land.means_[:, 0].max()
+    monkeypatch.setattr(rays, "is_shortest", lambda metric, bases, x, lengths, solver: x[:, 0] < edge)
+    x, labels = land.sample(30, random_state=0)
+    assert x.shape == (30, 2) and labels.shape == (30,) and np.all(x[:, 0] < edge)
+
+
+def test_in_one_dimension_land_is_the_normal_distribution(rng):
+    x = rng.standard_normal((60, 1)) * 0.7 + 2.0
+    found = od.LAND(1, od.MetricTensor(lambda y: jnp.array([[9.0]]), 1), random_state=0, tol=1e-6).fit(x)
+    assert found.means_[0, 0] == pytest.approx(x.mean(), abs=1e-3)
+    assert found.covariances_[0, 0, 0] == pytest.approx(x.var(), rel=1e-3)
+    assert found.lower_bound_ == pytest.approx(-0.5 * np.log(2 * np.pi * np.e * x.var()), abs=1e-3)
 
 
 def test_on_a_curved_metric_a_grid_sums_the_density_to_one(rng):
@@ -280,12 +310,13 @@ def test_the_fit_is_stationary_on_a_curved_metric(rng):
     metric = problem("half-space", 2).metric
     x = np.array([0.1, 1.5]) + 0.3 * rng.standard_normal((40, 2))
     found = od.LAND(1, metric, random_state=0, tol=1e-7).fit(x)
-    settings = em.Settings(rays.directions(128, 2, 0), True, 1e-6, 1e-3, 1, np.inf)
+    omega = rays.directions(128, 2, 0)
 
     def cost(mean):
         seen = tangents.Logarithms(metric, x, 1, od.Auto()).at(mean[None])
-        scatter = mixture.scatter_of(seen, np.ones((1, len(x))), 1e-6)
-        return mixture._fitted(metric, mean[None], scatter, np.linalg.cholesky(scatter), settings)[1][0]
+        scatter, frames = mixture.scatter_of(seen, np.ones((1, len(x))), 1e-6), tangents.Frames.at(metric, mean[None])
+        found = rays.cast(metric, mean[None], frames.lower, np.linalg.cholesky(scatter), omega)
+        return mixture.fitted(found, mean[None], frames, scatter)[1][0]
 
     here = cost(found.means_[0])
     step = 0.3 * np.sqrt(np.linalg.eigvalsh(found.covariances_[0])[0])

@@ -49,13 +49,13 @@ MOST_PROGRAMS = 512
 Function = Callable[..., Any]
 
 
-def over_points(function: Function, metric: Any, *arrays: Array, few: int = FEW_POINTS) -> Any:
+def over_points(function: Function, metric: Any, *arrays: Array, few: int = FEW_POINTS, tile: int = POINT_TILE) -> Any:
     """`function(metric, *blocks)` for blocks of rows of the arrays, (M, ...) each; the first are points, near ones
     together. NumPy in, NumPy out (a pytree of arrays). Up to `few` rows have a shape of their own, unless that is 0."""
     order = metric.order(arrays[0]) if len(arrays[0]) > FEW_POINTS else None
     if order is None:
-        return _over(function, metric, arrays, POINT_TILE, few)
-    out = _over(function, metric, [array[order] for array in arrays], POINT_TILE, few)
+        return _over(function, metric, arrays, tile, few)
+    out = _over(function, metric, [array[order] for array in arrays], tile, few)
     return _rows(out, np.argsort(order))
 
 

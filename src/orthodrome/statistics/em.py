@@ -38,9 +38,12 @@ STEP, COARSER = 1e-3, 4
 """Steps of the differences that tell the slope of log C, in the smallest standard deviation; every so manieth ray is
 enough for it."""
 
-AWAY, SEEN, TRIALS, HEAD_START = (-0.5, -0.2, 0.2, 0.5), 128, 4, 2
+AWAY, SEEN, TRIALS, WORTH, HEAD_START = (-0.5, -0.2, 0.2, 0.5), 128, 4, 0.02, 1
 """Standard deviations from the first means to others that are tried, by how many points they are judged, and after how
-many iterations; and iterations of EM that the best ones have before they are compared with the first."""
+many iterations; the gain in mean log-likelihood that is worth it; and iterations of EM before it is believed."""
+
+TINY = 1e-12
+"""No component that is tried weighs less."""
 
 NEGLIGIBLE = 12.0
 """A component whose log density is so far below the mixture's has no share in a point, and need not be looked at."""
@@ -213,28 +216,34 @@ def _elsewhere(mixture: Mixture, logs: Logarithms, settings: Settings) -> Array:
     repeated = lambda array: np.repeat(array, len(tried), axis=0)
     flat = walk(metric, repeated(parts.means), steps)
     flat = np.where(usable(metric, flat)[:, None], flat, repeated(parts.means))
-    bases = flat.reshape(K, len(tried), d)
-    some = _evenly(np.arange(len(logs.points)), SEEN)
-    tangents = Logarithms(metric, logs.points[some], len(flat), logs.solver).at(flat)
-    joint = parts.log_density(mixture.tangents.u)[:, some] + np.log(mixture.weights)[:, None]
-    joint = np.where(np.isnan(joint), -np.inf, joint)
-    own = np.eye(K, dtype=bool)
-    rest = repeated(logsumexp(np.where(own[..., None], -np.inf, joint[None]), axis=1))  # all but one, (K, n) of each
-    frames, r, found = Frames.at(metric, flat), repeated(np.exp(joint - logsumexp(joint, axis=0))), None
-    for _ in range(TRIALS):
-        scatter, weights = scatter_of(tangents, r, settings.ridge), r.mean(axis=1)
-        if found is None:
-            lower = np.linalg.cholesky(scatter)
-            A = lower @ np.linalg.solve(repeated(lower[:: len(tried)]), repeated(parts.A))
-            found = cast(metric, flat, frames.lower, A, settings.few, settings.exact)
-        trial, _ = fitted(found, flat, frames, scatter)
-        density = np.where(tangents.found, trial.log_density(tangents.u), -np.inf) + np.log(weights)[:, None]
-        total = np.logaddexp(density, rest)
-        r = np.exp(density - total)
-    likelihood = np.mean(total, axis=1).reshape(K, -1)
+    likelihood = _if_at(flat, len(tried), mixture, logs, settings).reshape(K, -1)
     best = np.argmax(likelihood, axis=1)
-    better = likelihood[np.arange(K), best] > likelihood[:, 0] + settings.tol
-    return np.where(better[:, None], bases[np.arange(K), best], parts.means)
+    better = likelihood[np.arange(K), best] > likelihood[:, 0] + WORTH
+    return np.where(better[:, None], flat.reshape(K, -1, d)[np.arange(K), best], parts.means)
+
+
+def _if_at(bases: Array, each: int, mixture: Mixture, logs: Logarithms, settings: Settings) -> Array:
+    """About what the mean log-likelihood would be if a component had one of these means (KT, d), T = `each` for each
+    component, the first of them its own."""
+    metric, parts = logs.metric, mixture.components
+    repeated = lambda array: np.repeat(array, each, axis=0)
+    some = _evenly(np.flatnonzero(np.isfinite(mixture.log_density)), SEEN)
+    densities = parts.log_density(mixture.tangents.u)[:, some]
+    joint = np.where(np.isnan(densities), -np.inf, densities) + np.log(mixture.weights)[:, None]
+    own = np.eye(len(joint), dtype=bool)[..., None]
+    rest = repeated(logsumexp(np.where(own, -np.inf, joint), axis=1))  # (KT, n): all components but the own one
+    r = repeated(np.exp(joint - logsumexp(joint, axis=0)))
+    tangents = Logarithms(metric, logs.points[some], len(bases), logs.solver).at(bases)
+    frames, lower = Frames.at(metric, bases), np.linalg.cholesky(scatter_of(tangents, r, settings.ridge))
+    A = lower @ np.linalg.solve(repeated(lower[::each]), repeated(parts.A))
+    found = cast(metric, bases, frames.lower, A, settings.few, settings.exact)
+    for _ in range(TRIALS):
+        trial, _ = fitted(found, bases, frames, scatter_of(tangents, r, settings.ridge))
+        density = np.where(tangents.found, trial.log_density(tangents.u), -np.inf)
+        density += np.log(np.maximum(r.mean(axis=1), TINY))[:, None]
+        total = np.logaddexp(density, rest)
+        r = np.where(np.isfinite(total), np.exp(density - np.where(np.isfinite(total), total, 0.0)), 0.0)
+    return np.mean(total, axis=1)
 
 
 def _evenly(items: Array, most: int) -> Array:

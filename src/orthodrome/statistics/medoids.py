@@ -39,36 +39,37 @@ def medoid(metric: Metric, x: Array, w: Array, median: bool = False) -> Array:
 
 
 def medoids(metric: Metric, x: Array, count: int, rng: np.random.Generator) -> list[Array]:
-    """Sets (count, d) of points of the sample (n, d) with little squared distance to the others, the best first.
+    """Sets (count, d) of points of the sample (n, d) with little distance to the others, the best first.
 
-    Several beginnings by k-means++, then Lloyd's algorithm with medoids for means; each set is listed once.
+    Several beginnings as by k-means++, then Lloyd's algorithm with medoids for means; each set is listed once.
+    Distances are not squared, so that points far off do not count more than the rest.
     """
     places, mass = np.unique(x[:: -(-len(x) // max(CROSSINGS, count))], axis=0, return_counts=True)
     if len(places) <= count:  # too few different points: some of them stand twice
         return [places[np.arange(count) % len(places)]]
-    squares = dijkstra(Roadmap.of(metric, places, NEIGHBOURS).roads) ** 2
+    far = dijkstra(Roadmap.of(metric, places, NEIGHBOURS).roads)
     found = {}
     for _ in range(STARTS):
-        chosen = _lloyd(squares, mass, _seeds(squares, mass, count, rng))
-        found[tuple(np.sort(chosen))] = np.sum(squares[chosen].min(axis=0) * mass)
+        chosen = _lloyd(far, mass, _seeds(far, mass, count, rng))
+        found[tuple(np.sort(chosen))] = np.sum(far[chosen].min(axis=0) * mass)
     return [places[list(chosen)] for chosen in sorted(found, key=found.__getitem__)]
 
 
-def _seeds(squares: Array, mass: Array, count: int, rng: np.random.Generator) -> Array:
-    """k-means++: each is drawn with a probability like its squared distance from those before."""
+def _seeds(far: Array, mass: Array, count: int, rng: np.random.Generator) -> Array:
+    """k-means++: each is drawn with a probability like its distance from those before."""
     chosen = [rng.choice(len(mass), p=mass / mass.sum())]
     for _ in range(count - 1):
-        share = squares[chosen].min(axis=0) * mass
+        share = far[chosen].min(axis=0) * mass
         chosen.append(rng.choice(len(mass), p=share / share.sum()))
     return np.array(chosen)
 
 
-def _lloyd(squares: Array, mass: Array, chosen: Array) -> Array:
+def _lloyd(far: Array, mass: Array, chosen: Array) -> Array:
     for _ in range(ROUNDS):
-        label, before = np.argmin(squares[chosen], axis=0), chosen
+        label, before = np.argmin(far[chosen], axis=0), chosen
         label[chosen] = np.arange(len(chosen))  # even where others are no way off
         groups = [np.flatnonzero(label == k) for k in range(len(chosen))]
-        chosen = np.array([group[np.argmin(squares[np.ix_(group, group)] @ mass[group])] for group in groups])
+        chosen = np.array([group[np.argmin(far[np.ix_(group, group)] @ mass[group])] for group in groups])
         if np.array_equal(chosen, before):
             break
     return chosen

@@ -29,6 +29,9 @@ TAIL = 4.0
 STEPS = (1, 4, 16)
 """Steps of Runge and Kutta's method between two looks: more of them where these were not enough."""
 
+TOGETHER = 32
+"""Rays that are followed together: padding costs at most so many."""
+
 SLIP = 1e-2
 """The speed of a geodesic is constant. Where it has changed by more than this share, a ray was not followed."""
 
@@ -221,7 +224,8 @@ def _follow(metric: Metric, a: Array, start: Array) -> tuple[Array, Array]:
     x, volume = np.full((P, len(RADII), d), np.nan), np.full((P, len(RADII)), -np.inf)
     todo, speed = np.arange(P), metric.norm(a, start[:, 0])
     for steps in STEPS:
-        found, w, J = batching.over_points(_march, metric, a[todo], start[todo], np.full(len(todo), steps), few=0)
+        count = np.full(len(todo), steps)
+        found, w, J = batching.over_points(_march, metric, a[todo], start[todo], count, few=0, tile=TOGETHER)
         there = np.isfinite(found).all(axis=2) & np.isfinite(w).all(axis=2) & np.isfinite(J).all(axis=(2, 3))
         slip = np.full(there.shape, np.inf)
         slip[there] = np.abs(metric.norm(found[there], w[there]) / np.repeat(speed[todo], there.sum(axis=1)) - 1)
