@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from orthodrome.metrics import Metric
 from orthodrome.statistics.estimators import Progress
 from orthodrome.statistics.means import bfgs
 from orthodrome.statistics.mixture import (
-    STALE,
     Mixture,
     fitted,
     responsibilities,
@@ -106,19 +104,18 @@ def _begin(logs: Logarithms, means: Array, settings: Settings, progress: Progres
     metric, tangents, frames = logs.metric, logs.at(means), Frames.at(logs.metric, means)
     labels = np.argmin(np.where(tangents.found, tangents.distance, np.inf), axis=0)
     r = (labels == np.arange(len(means))[:, None]).astype(float)
-    shape: Array = np.eye(means.shape[1])  # A relative to the scatter's own factor
+    A = np.linalg.cholesky(scatter_of(tangents, r, settings.ridge))
+    found = cast(metric, means, frames.lower, A, settings.few, settings.exact)
     for _ in range(WARM_UP):
-        scatter = scatter_of(tangents, r, settings.ridge)
-        lower = np.linalg.cholesky(scatter)
-        found = cast(metric, means, frames.lower, lower @ shape, settings.few, settings.exact)
-        parts, _ = fitted(found, means, frames, scatter)
-        shape, weights = np.linalg.solve(lower, parts.A), r.sum(axis=1) / r.sum()
+        parts, _ = fitted(found, means, frames, scatter_of(tangents, r, settings.ridge))
+        weights = r.sum(axis=1) / r.sum()
         r, _ = responsibilities(parts.log_density(tangents.u), weights)
         changed = np.mean(np.argmax(r, axis=0) != labels)
         labels = np.argmax(r, axis=0)
         progress.say(f"beginning: {changed:.1%} of the points changed sides")
         if changed <= SETTLED:
             break
+        found = parts.recast(found, metric, settings.few, settings.exact)
     found = parts.rays(metric, settings.omega, settings.exact)
     parts = parts._replace(log_norm=found.log_integral())
     mixture = Mixture(parts, found, weights, tangents, np.zeros(0), np.full(len(means), REACH), parts.covariances)
@@ -148,7 +145,7 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
     scatter = scatter_of(tangents, r, settings.ridge)
     cost = 0.5 * trace(old.A, scatter) + old.log_norm
     unturned = np.linalg.inv(np.linalg.cholesky(scatter))
-    _recast(mixture, metric, settings)
+    mixture.rays = old.recast(mixture.rays, metric, settings.omega, settings.exact)
     paths, step = logs.paths(), _step(mixture, logs, r, settings)
     # look for better means along paths that are followed, which is cheap
     best, means, found = cost, old.means, mixture.rays
@@ -249,15 +246,6 @@ def _if_at(bases: Array, each: int, mixture: Mixture, logs: Logarithms, settings
 def _evenly(items: Array, most: int) -> Array:
     """At most so many of the items, evenly picked."""
     return items if len(items) <= most else items[np.linspace(0, len(items) - 1, most).astype(int)]
-
-
-def _recast(mixture: Mixture, metric: Metric, settings: Settings) -> None:
-    """New rays where Σ has gone far from the one they were cast for."""
-    parts = mixture.components
-    apart = np.linalg.solve(parts.A, mixture.rays.A) - np.eye(parts.A.shape[1])
-    stale = np.abs(apart).max(axis=(1, 2)) > STALE
-    if stale.any():
-        mixture.rays = mixture.rays.put(stale, parts.take(stale).rays(metric, settings.omega, settings.exact))
 
 
 def _step(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) -> Array:

@@ -60,6 +60,12 @@ class Components(NamedTuple):
         """Rays in the directions omega (R, d)."""
         return cast(metric, self.means, self.frames.lower, self.A, omega, exact)
 
+    def recast(self, found: Rays, metric: Metric, omega: Array, exact: bool) -> Rays:
+        """Their rays, new ones where Σ has gone far from the one that these were cast for."""
+        apart = np.linalg.solve(self.A, found.A) - np.eye(self.A.shape[1])
+        stale = np.abs(apart).max(axis=(1, 2)) > STALE
+        return found.put(stale, self.take(stale).rays(metric, omega, exact)) if stale.any() else found
+
     def normalised(self, metric: Metric, omega: Array, exact: bool, solver: Solver) -> "Components":
         """The same ones with other rays, each ended where it is no longer the shortest way (if exact)."""
         found = self.rays(metric, omega, exact)
