@@ -106,7 +106,7 @@ def test_a_smoother_metric_shares_the_blocks_and_other_data_do_not():
 
 def test_paths_among_many_data_are_those_of_the_full_sum(rng):
     """The same geodesics as on a metric that sums over all data at every point."""
-    data = od.datasets.sphere(3000, random_state=0)
+    data = od.datasets.sphere(1500, random_state=0)
     metric = od.LocalPCA(data, 0.15, 0.05)
     full = od.MetricTensor(metric.tensor_at, 3)
     a, b = data[:4], data[4:8]

@@ -11,6 +11,7 @@ from orthodrome.statistics.means import bfgs
 from orthodrome.statistics.mixture import (
     Mixture,
     fitted,
+    joint_density,
     responsibilities,
     scatter_of,
     trace,
@@ -39,9 +40,6 @@ enough for it."""
 AWAY, SEEN, TRIALS, WORTH, HEAD_START = (-0.5, -0.2, 0.2, 0.5), 128, 4, 0.02, 1
 """Standard deviations from the first means to others that are tried, by how many points they are judged, and after how
 many iterations; the gain in mean log-likelihood that is worth it; and iterations of EM before it is believed."""
-
-TINY = 1e-12
-"""No component that is tried weighs less."""
 
 NEGLIGIBLE = 12.0
 """A component whose log density is so far below the mixture's has no share in a point, and need not be looked at."""
@@ -102,6 +100,8 @@ def _go_on(mixture: Mixture, logs: Logarithms, settings: Settings, progress: Pro
 def _begin(logs: Logarithms, means: Array, settings: Settings, progress: Progress) -> Mixture:
     """The weights and Σ that suit these means, from the points that are nearest to each, on few rays."""
     metric, tangents, frames = logs.metric, logs.at(means), Frames.at(logs.metric, means)
+    if not tangents.found.any():
+        raise ValueError("no logarithm of any point was found at the first means: try another solver, or means_init.")
     labels = np.argmin(np.where(tangents.found, tangents.distance, np.inf), axis=0)
     r = (labels == np.arange(len(means))[:, None]).astype(float)
     A = np.linalg.cholesky(scatter_of(tangents, r, settings.ridge))
@@ -225,8 +225,7 @@ def _if_at(bases: Array, each: int, mixture: Mixture, logs: Logarithms, settings
     metric, parts = logs.metric, mixture.components
     repeated = lambda array: np.repeat(array, each, axis=0)
     some = _evenly(np.flatnonzero(np.isfinite(mixture.log_density)), SEEN)
-    densities = parts.log_density(mixture.tangents.u)[:, some]
-    joint = np.where(np.isnan(densities), -np.inf, densities) + np.log(mixture.weights)[:, None]
+    joint = joint_density(parts.log_density(mixture.tangents.u)[:, some], mixture.weights)
     own = np.eye(len(joint), dtype=bool)[..., None]
     rest = repeated(logsumexp(np.where(own, -np.inf, joint), axis=1))  # (KT, n): all components but the own one
     r = repeated(np.exp(joint - logsumexp(joint, axis=0)))
@@ -236,8 +235,7 @@ def _if_at(bases: Array, each: int, mixture: Mixture, logs: Logarithms, settings
     found = cast(metric, bases, frames.lower, A, settings.few, settings.exact)
     for _ in range(TRIALS):
         trial, _ = fitted(found, bases, frames, scatter_of(tangents, r, settings.ridge))
-        density = np.where(tangents.found, trial.log_density(tangents.u), -np.inf)
-        density += np.log(np.maximum(r.mean(axis=1), TINY))[:, None]
+        density = joint_density(trial.log_density(tangents.u), r.mean(axis=1))
         total = np.logaddexp(density, rest)
         r = np.where(np.isfinite(total), np.exp(density - np.where(np.isfinite(total), total, 0.0)), 0.0)
     return np.mean(total, axis=1)

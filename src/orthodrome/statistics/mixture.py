@@ -108,10 +108,15 @@ class Mixture:
         return float(np.mean(self.log_density[known])) if known.any() else -np.inf
 
 
+def joint_density(log_density: Array, weights: Array) -> Array:
+    """log (weight times density) (K, n): −∞ where there is no density (NaN), or no weight."""
+    with np.errstate(divide="ignore"):
+        return np.where(np.isnan(log_density), -np.inf, log_density) + np.log(weights)[:, None]
+
+
 def responsibilities(log_density: Array, weights: Array) -> tuple[Array, Array]:
     """(K, n), zero where there is no density (NaN), and log densities (n,) of the mixture, −∞ where there is none."""
-    with np.errstate(divide="ignore"):
-        joint = np.where(np.isnan(log_density), -np.inf, log_density) + np.log(weights)[:, None]
+    joint = joint_density(log_density, weights)
     total = logsumexp(joint, axis=0)
     return np.exp(joint - np.where(np.isfinite(total), total, 0.0)), total
 

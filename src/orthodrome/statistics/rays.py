@@ -14,6 +14,7 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import norm, qmc
 
 from orthodrome import batching, solving
+from orthodrome.judging import initial_velocity
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.status import Status
@@ -194,8 +195,9 @@ def within_cut(metric: Metric, bases: Array, found: Rays, solver: Solver) -> Ray
 def is_shortest(metric: Metric, bases: Array, ends: Array, lengths: Array, solver: Solver) -> Array:
     """(P,): whether geodesics of these lengths are the shortest ways from bases to ends, (P, d) each, that we know."""
     way = np.empty(len(bases))
-    for block, _, judged in solving.solve(metric, bases, ends, solver):
-        way[block] = judged.verdict.length
+    for block, solution, _ in solving.solve(metric, bases, ends, solver):
+        length = metric.norm(bases[block], initial_velocity(metric, solution.curve))
+        way[block] = np.where(solution.status == Status.CONVERGED, length, np.inf)
     return ~(way < (1 - CHANGED) * lengths)
 
 
