@@ -21,7 +21,8 @@ from scipy.special import logsumexp
 from sklearn.mixture import GaussianMixture
 
 import orthodrome as od
-from orthodrome.statistics.rays import directions
+from orthodrome.statistics.mixture import responsibilities
+from orthodrome.statistics.rays import directions, within_cut
 from orthodrome.statistics.tangents import Logarithms
 
 SOLVERS = {
@@ -59,12 +60,12 @@ def divergence(mixture, x):
 def flat_divergence(mixture, x, rays=512):
     """KL(p ‖ q) by points x (m, 2), if q is a mixture of exp(−½ uᵀΣ⁻¹u), normalised in coordinates, by `Auto`."""
     parts, metric = mixture.components_, mixture.metric_
-    found = parts.rays(metric, directions(rays, x.shape[1], 0), exact=True)
+    found = within_cut(metric, parts.means, parts.rays(metric, directions(rays, x.shape[1], 0), True), od.Auto())
     volume, seen = np.zeros(found.log_weight.shape), np.isfinite(found.log_weight)
     volume[seen] = metric.log_volume(found.points[seen])
     flat = parts._replace(log_norm=logsumexp(found.log_shares() - volume, axis=(1, 2)))
     u = Logarithms(metric, x, len(parts.means), od.Auto()).at(parts.means).u
-    log_q = logsumexp(flat.log_density(u) + np.log(mixture.weights_)[:, None], axis=0)
+    _, log_q = responsibilities(flat.log_density(u), mixture.weights_)
     known = np.isfinite(log_q)
     return float(np.mean((log_generating(x) - log_q)[known]))
 

@@ -84,7 +84,7 @@ def _each(function: Function, *rows: Any) -> Any:
 
 
 def _over(function: Function, metric: Any, arrays: Sequence[Array], tile: int, few: int = FEW_POINTS) -> Any:
-    tile, tiles = (few, 1) if len(arrays[0]) <= few < tile else (tile, TILES)
+    tile, tiles = (few, 1) if 0 < few < tile and len(arrays[0]) <= few else (tile, TILES)
     capacity = tile * tiles
     share = -(-len(arrays[0]) // (tile * _workers(metric))) * tile  # full tiles for every thread
     size = min(capacity, max(tile, share))

@@ -29,9 +29,9 @@ end."""
 SHARES = (1.0, 1 / 4, 0.0)
 """Of the step towards a better mean, those that are tried; with the last one only Σ changes."""
 
-REACH, LEAST_REACH = 0.3, 0.1
-"""How many standard deviations a mean may move at once, at first and at last: where a step has found other paths than
-it hoped for, the next one is shorter."""
+REACH = 0.3
+"""How many standard deviations a mean may move at once, at most; less where a step has found other paths than it hoped
+for."""
 
 STEP, COARSER = 1e-3, 4
 """Steps of the differences that tell the slope of log C, in the smallest standard deviation; every so manieth ray is
@@ -40,6 +40,9 @@ enough for it."""
 AWAY, SEEN, TRIALS, WORTH, HEAD_START = (-0.5, -0.2, 0.2, 0.5), 128, 4, 0.02, 1
 """Standard deviations from the first means to others that are tried, by how many points they are judged, and after how
 many iterations; the gain in mean log-likelihood that is worth it; and iterations of EM before it is believed."""
+
+BETWEEN = 1e-9, 1 - 1e-9
+"""The weights of components that are tried."""
 
 NEGLIGIBLE = 12.0
 """A component whose log density is so far below the mixture's has no share in a point, and need not be looked at."""
@@ -79,7 +82,7 @@ def fit(logs: Logarithms, means: Array, settings: Settings, progress: Progress) 
         other = _begin(rival, others, settings, progress)
         for run in ((mixture, logs), (other, rival)):
             _go_on(*run, dataclasses.replace(settings, max_iter=HEAD_START), progress)
-        if other.log_likelihood > mixture.log_likelihood:
+        if other.rank > mixture.rank:
             mixture, logs = other, rival
     return _go_on(mixture, logs, settings, progress)
 
@@ -88,12 +91,11 @@ def _go_on(mixture: Mixture, logs: Logarithms, settings: Settings, progress: Pro
     """EM, from where the mixture stands."""
     r = _responsibilities(mixture)
     while not mixture.converged and mixture.iterations < settings.max_iter and progress.seconds < settings.max_seconds:
-        before, reach = mixture.log_likelihood, mixture.reach
+        before = mixture.log_likelihood
         _maximise(mixture, logs, r, settings)
         mixture.iterations += 1
         r = _expect(mixture, progress)
-        shorter_steps_may_help = np.any((mixture.reach < reach) & (mixture.reach >= LEAST_REACH))
-        mixture.converged = mixture.log_likelihood - before < settings.tol and not shorter_steps_may_help
+        mixture.converged = mixture.log_likelihood - before < settings.tol
     return mixture
 
 
@@ -171,8 +173,8 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
         best, means = np.where(better, costs, best), np.where(better[:, None], trial, means)
         found = rays.where(better, found)
     better = _move(mixture, logs, r, means, found, best < cost, settings)
-    logs.restore(~better, paths)
     free = better & np.any(means != old.means, axis=1)
+    logs.restore(~free, paths)
     mixture.reach = np.where(
         ~better, mixture.reach / 4, np.where(free, np.minimum(2 * mixture.reach, REACH), mixture.reach)
     )
@@ -194,7 +196,8 @@ def _move(
     seen = seen.where(seen.status != NOT_ASKED, tangents)
     frames = Frames.at(logs.metric, means)
     parts, costs = fitted(found, means, frames, scatter_of(seen, r, settings.ridge), which)
-    better = which & (costs < cost)
+    lost = np.any(matter & tangents.found & ~seen.found, axis=1)  # a mean from which fewer points are seen is no better
+    better = which & (costs < cost) & ~lost
     mixture.components, mixture.rays = parts.where(better, old), found.where(better, mixture.rays)
     mixture.tangents = seen.where(np.broadcast_to(better[:, None], r.shape), tangents)
     return better
@@ -228,15 +231,16 @@ def _if_at(bases: Array, each: int, mixture: Mixture, logs: Logarithms, settings
     joint = joint_density(parts.log_density(mixture.tangents.u)[:, some], mixture.weights)
     own = np.eye(len(joint), dtype=bool)[..., None]
     rest = repeated(logsumexp(np.where(own, -np.inf, joint), axis=1))  # (KT, n): all components but the own one
-    r = repeated(np.exp(joint - logsumexp(joint, axis=0)))
+    r, own_weight = repeated(np.exp(joint - logsumexp(joint, axis=0))), np.clip(repeated(mixture.weights), *BETWEEN)
     tangents = Logarithms(metric, logs.points[some], len(bases), logs.solver).at(bases)
     frames, lower = Frames.at(metric, bases), np.linalg.cholesky(scatter_of(tangents, r, settings.ridge))
     A = lower @ np.linalg.solve(repeated(lower[::each]), repeated(parts.A))
     found = cast(metric, bases, frames.lower, A, settings.few, settings.exact)
     for _ in range(TRIALS):
         trial, _ = fitted(found, bases, frames, scatter_of(tangents, r, settings.ridge))
-        density = joint_density(trial.log_density(tangents.u), r.mean(axis=1))
-        total = np.logaddexp(density, rest)
+        weight = np.clip(r.mean(axis=1), *BETWEEN)
+        density = joint_density(trial.log_density(tangents.u), weight)
+        total = np.logaddexp(density, rest + np.log((1 - weight) / (1 - own_weight))[:, None])
         r = np.where(np.isfinite(total), np.exp(density - np.where(np.isfinite(total), total, 0.0)), 0.0)
     return np.mean(total, axis=1)
 

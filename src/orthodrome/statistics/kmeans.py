@@ -90,7 +90,9 @@ class GeodesicKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         self._n_features_out = count
         warn_missing(best.tangents.status, "logarithms at the centers")
         if not best.converged:
-            _boundary.warn(f"the clusters still changed after {best.iterations} assignments: raise max_iter, or tol.")
+            _boundary.warn(
+                f"labels or centers still changed after {best.iterations} assignments: raise max_iter, or tol."
+            )
         return self
 
     def predict(self, X: Any) -> Array:

@@ -19,6 +19,9 @@ Array = np.ndarray[Any, Any]
 FINER = 2
 """In the end the normalisers are integrated over so many times as many rays."""
 
+MOST_DRAWS = 100
+"""Rounds in which points behind the cut locus are drawn again."""
+
 POOL = 8
 """Rays cast for each sample: samples are drawn among their directions."""
 
@@ -63,8 +66,8 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         tol: the mean log density has converged when it grows by less than this in an iteration.
         reg_covar: added to the diagonal of each Σ's scatter.
         max_iter, max_seconds: EM ends after so many iterations, or after the iteration in which so much time is over.
-        n_init: how many of the best clusterings to begin from; the likeliest end is kept.
-        means_init: (n_components, d): means to begin with; None looks for them by k-means among the data, with
+        n_init: how many of the best clusterings to begin from, at most; the likeliest end is kept.
+        means_init: (n_components, d): means to begin with; None looks for them among the data, by k-medoids with
             distances along roads between nearest neighbours.
         failed: what becomes of a point whose logarithm at a mean is not found: "omit" gives it no density under that
             component, and leaves it out of the fit if it has none under any, with a warning; "raise" is an error.
@@ -109,8 +112,10 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         starts = medoids(metric, X, count, rng)[: self.n_init] if centers is None else [centers]
         for start in starts:
             found = em.fit(Logarithms(metric, X, count, solver), start, settings, progress)
-            if best is None or found.log_likelihood > best.log_likelihood:
+            if best is None or found.rank > best.rank:
                 best = found
+            if progress.seconds > settings.max_seconds:
+                break
         assert best is not None
         self._keep(best, metric, X, rays.directions(FINER * self.n_rays, X.shape[1], seed), exact, solver)
         progress.say(f"done: mean log density {self.lower_bound_:.6f}")
@@ -134,6 +139,11 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         shift = float(np.mean(volume[known])) if known.any() else 0.0
         self.history_ = {"seconds": np.array(found.seconds), "lower_bound": np.array(found.history) + shift}
         self._require_found(found.tangents)
+        empty = int(np.sum(found.weights <= 0))
+        if empty:
+            _boundary.warn(
+                f"{empty} of {len(found.weights)} components have no points: ask for fewer, or begin elsewhere."
+            )
         if not found.converged:
             _boundary.warn(
                 f"the mixture did not converge in {found.iterations} iterations: raise max_iter or max_seconds, or tol."
@@ -201,14 +211,19 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         omega = rng.standard_normal((POOL * count + self.n_rays, len(mean)))
         omega /= np.linalg.norm(omega, axis=1, keepdims=True)
         found = part.rays(self.metric_, omega, self.normalizer == "riemannian")
-        while len(drawn) < count:
+        for _ in range(MOST_DRAWS):
             u = found.draw(count - len(drawn), rng)
             x = maps.exp_map(self.metric_, mean, part.frames.write(u[None])[0])
-            inside = rays.is_shortest(
-                self.metric_, np.broadcast_to(mean, x.shape), x, np.linalg.norm(u, axis=1), solver
-            )
+            reached = np.isfinite(x).all(axis=1)
+            x, length = x[reached], np.linalg.norm(u[reached], axis=1)
+            inside = rays.is_shortest(self.metric_, np.broadcast_to(mean, x.shape), x, length, solver)
             drawn = np.concatenate([drawn, x[inside]])
-        return drawn
+            if len(drawn) == count:
+                return drawn
+        raise ValueError(
+            f"of {count} points only {len(drawn)} were drawn from component {k} in {MOST_DRAWS} rounds: the solver "
+            "finds shorter ways to nearly all of them; try another solver."
+        )
 
     # --- checks ---
 

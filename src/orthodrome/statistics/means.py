@@ -130,7 +130,7 @@ def warn_of_slope(found: Means, tol: float) -> None:
     """Say so if a mean was not found."""
     if found.status[0] != Status.CONVERGED:
         _boundary.warn(
-            f"the mean was not found to tol={tol:g}: its slope is {found.slope[0]:.1e} of the typical distance after "
+            f"the mean was not found to tol={tol:g}: its relative slope is {found.slope[0]:.1e} after "
             f"{found.iterations[0]} steps: raise tol or max_iter, or begin elsewhere."
         )
 

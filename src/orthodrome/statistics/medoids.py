@@ -18,7 +18,7 @@ CANDIDATES = 256
 """So many of the points, at most, may be the medoid of a sample."""
 
 CROSSINGS = 1000
-"""So many of the points, evenly picked, are clustered: bounds time and memory."""
+"""So many of the points, drawn at random, are clustered: bounds time and memory."""
 
 STARTS, ROUNDS = 24, 50
 """Clusterings that are tried, and the assignments of each, at most."""
@@ -44,7 +44,8 @@ def medoids(metric: Metric, x: Array, count: int, rng: np.random.Generator) -> l
     Several beginnings as by k-means++, then Lloyd's algorithm with medoids for means; each set is listed once.
     Distances are not squared, so that points far off do not count more than the rest.
     """
-    places, mass = np.unique(x[:: -(-len(x) // max(CROSSINGS, count))], axis=0, return_counts=True)
+    some = np.sort(rng.permutation(len(x))[: max(CROSSINGS, count)])
+    places, mass = np.unique(x[some], axis=0, return_counts=True)
     if len(places) <= count:  # too few different points: some of them stand twice
         return [places[np.arange(count) % len(places)]]
     far = dijkstra(Roadmap.of(metric, places, NEIGHBOURS).roads)

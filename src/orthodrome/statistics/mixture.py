@@ -1,4 +1,4 @@
-"""Mixtures of locally adaptive normal distributions: expectation and maximisation (docs/derivations/land.md).
+"""Mixtures of locally adaptive normal distributions, and what they are fitted to (docs/derivations/land.md).
 
 A component has the density exp(−½ uᵀΣ⁻¹u) / C(μ, Σ) with respect to the Riemannian volume, u the logarithm at its
 mean μ in an orthonormal frame.
@@ -102,6 +102,11 @@ class Mixture:
     """Mean log densities."""
 
     @property
+    def rank(self) -> tuple[int, float]:
+        """What tells the better of two: more points with a density, then the likelihood."""
+        return int(np.sum(np.isfinite(self.log_density))), self.log_likelihood
+
+    @property
     def log_likelihood(self) -> float:
         """The mean over all points that have a density."""
         known = np.isfinite(self.log_density)
@@ -168,11 +173,6 @@ def weighed(tangents: Tangents, r: Array) -> tuple[Array, Array]:
     w = np.where(tangents.found, r, 0.0)
     total = w.sum(axis=1, keepdims=True)
     return w / np.where(total > 0, total, 1.0), np.where(tangents.found[..., None], tangents.u, 0.0)
-
-
-def _mean(tangents: Tangents, r: Array) -> Array:
-    """The mean of u (K, d)."""
-    return np.einsum("kn,kni->ki", *weighed(tangents, r))
 
 
 def scatter_of(tangents: Tangents, r: Array, ridge: float) -> Array:

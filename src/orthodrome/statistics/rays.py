@@ -14,7 +14,6 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import norm, qmc
 
 from orthodrome import batching, solving
-from orthodrome.judging import initial_velocity
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.status import Status
@@ -71,14 +70,27 @@ class Rays(NamedTuple):
         return self.log_weight - 0.5 * np.sum(z**2, axis=-1)
 
     def log_integral(self, B: Array | None = None) -> Array:
-        """log C (K,)."""
-        return logsumexp(self.log_shares(B), axis=(1, 2))
+        """log C (K,): what it is in flat space, and by how much the rays say that it is another here."""
+        B = np.broadcast_to(np.eye(self.z.shape[-1]), self.A.shape) if B is None else B
+        flat = 0.5 * len(B[0]) * np.log(2 * np.pi) + np.linalg.slogdet(self.A)[1] - np.linalg.slogdet(B)[1]
+        return flat + logsumexp(self.log_shares(B), axis=(1, 2)) - logsumexp(self._if_flat().log_shares(B), axis=(1, 2))
 
     def moments(self, B: Array | None = None) -> tuple[Array, Array]:
-        """The means of z (K, d) and of z zᵀ (K, d, d) under the densities."""
+        """The means of z (K, d) and of z zᵀ (K, d, d) under the densities, in the same way."""
+        B = np.broadcast_to(np.eye(self.z.shape[-1]), self.A.shape) if B is None else B
+        (mean, square), (flat_mean, flat_square) = self._averages(B), self._if_flat()._averages(B)
+        return mean - flat_mean, square - flat_square + np.linalg.inv(B.swapaxes(1, 2) @ B)
+
+    def _averages(self, B: Array) -> tuple[Array, Array]:
         shares = self.log_shares(B)
         p = np.exp(shares - logsumexp(shares, axis=(1, 2), keepdims=True))
         return np.einsum("krt,krti->ki", p, self.z), np.einsum("krti,krtj->kij", p[..., None] * self.z, self.z)
+
+    def _if_flat(self) -> "Rays":
+        """The same looks with the weights that they have in flat space."""
+        _, R, _, d = self.z.shape
+        along = _radial(d) - np.log(R) + np.linalg.slogdet(self.A)[1][:, None]
+        return self._replace(log_weight=np.broadcast_to(along[:, None], self.log_weight.shape))
 
     def draw(self, count: int, rng: np.random.Generator) -> Array:
         """u (count, d) in the first of the tangent spaces, drawn from the density there."""
@@ -145,12 +157,9 @@ def cast(metric: Metric, bases: Array, frames: Array, A: Array, omega: Array, ex
         volume = np.zeros(seen.shape)
         volume[seen] = metric.log_volume(x[seen])
         spread = np.linalg.slogdet(A)[1][:, None, None]
-        radial = (d - 1) * np.log(reach * RADII)
-        log_volume = np.where(seen, volume - here + spread + radial, -np.inf)
+        log_weight = np.where(seen, volume - here + spread + _radial(d) - np.log(R), -np.inf)
     else:
-        log_volume = log_volume - np.log(reach)
-    area = np.log(2) + d / 2 * np.log(np.pi) - gammaln(d / 2)
-    log_weight = log_volume + area - np.log(R) + np.log(reach * WEIGHTS)
+        log_weight = log_volume - np.log(reach) - (d - 1) * np.log(reach * RADII) + _radial(d) - np.log(R)
     z = reach * RADII[:, None] * omega[:, None]
     return Rays(A, np.broadcast_to(z, (K, *z.shape)), log_weight, x)
 
@@ -195,10 +204,16 @@ def within_cut(metric: Metric, bases: Array, found: Rays, solver: Solver) -> Ray
 def is_shortest(metric: Metric, bases: Array, ends: Array, lengths: Array, solver: Solver) -> Array:
     """(P,): whether geodesics of these lengths are the shortest ways from bases to ends, (P, d) each, that we know."""
     way = np.empty(len(bases))
-    for block, solution, _ in solving.solve(metric, bases, ends, solver):
-        length = metric.norm(bases[block], initial_velocity(metric, solution.curve))
-        way[block] = np.where(solution.status == Status.CONVERGED, length, np.inf)
+    for block, _, judged in solving.solve(metric, bases, ends, solver):
+        way[block] = judged.verdict.length
     return ~(way < (1 - CHANGED) * lengths)
+
+
+def _radial(d: int) -> Array:
+    """(T,): log of the weights of an integral over all of flat space, for looks at the radii of one ray."""
+    reach = np.sqrt(d) + TAIL
+    area = np.log(2) + d / 2 * np.log(np.pi) - gammaln(d / 2)
+    return area + (d - 1) * np.log(reach * RADII) + np.log(reach * WEIGHTS)
 
 
 def _body(d: int) -> int:
