@@ -137,6 +137,7 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo/bench"))
     parser.add_argument("--seconds", type=float, default=600.0, help="no new iteration after so much time")
     parser.add_argument("--seed", type=int, default=0, help="of the data")
+    parser.add_argument("--only", nargs="+", choices=(LINEAR, *SOLVERS), default=(LINEAR, *SOLVERS), help="some rows")
     given = parser.parse_args()
     warnings.simplefilter("ignore", od.ConvergenceWarning)
-    main(given.out, seconds=given.seconds, seed=given.seed)
+    main(given.out, given.only, seconds=given.seconds, seed=given.seed)
