@@ -15,7 +15,7 @@ QUICK = od.Energy(elements=4, degree=1, tol=1e-3)
     [
         od.GeodesicKMeans(n_clusters=2, solver=QUICK, max_iter=10),
         od.TangentPCA(solver=QUICK, max_iter=10),
-        od.LAND(n_components=2, solver=QUICK, n_rays=8, max_iter=1),
+        od.LAND(n_components=2, solver=QUICK, n_rays=8, max_iter=1, max_seconds=1.0),
     ]
 )
 def test_an_estimator_passes_scikit_learns_check(estimator, check):

@@ -76,7 +76,7 @@ def fit(logs: Logarithms, means: Array, settings: Settings, progress: Progress) 
     and Σ to where its moments are those of the data, on the rays that are there.
     """
     mixture = _begin(logs, means, settings, progress)
-    others = _elsewhere(mixture, logs, settings)
+    others = _elsewhere(mixture, logs, settings) if progress.seconds < settings.max_seconds else means
     if np.any(others != means):
         rival = Logarithms(logs.metric, logs.points, len(means), logs.solver)
         other = _begin(rival, others, settings, progress)
@@ -90,7 +90,9 @@ def fit(logs: Logarithms, means: Array, settings: Settings, progress: Progress) 
 def _go_on(mixture: Mixture, logs: Logarithms, settings: Settings, progress: Progress) -> Mixture:
     """EM, from where the mixture stands."""
     r = _responsibilities(mixture)
-    while not mixture.converged and mixture.iterations < settings.max_iter and progress.seconds < settings.max_seconds:
+    while not mixture.converged and mixture.iterations < settings.max_iter:
+        if mixture.iterations and progress.seconds > settings.max_seconds:
+            break
         before = mixture.log_likelihood
         _maximise(mixture, logs, r, settings)
         mixture.iterations += 1
@@ -209,7 +211,7 @@ def _elsewhere(mixture: Mixture, logs: Logarithms, settings: Settings) -> Array:
     A mean's likelihood is rugged, because the ways to far points jump as it moves: no slope leads over that.
     """
     metric, parts, (K, d) = logs.metric, mixture.components, mixture.components.means.shape
-    _, size, axes = np.linalg.svd(parts.A.swapaxes(1, 2))  # A = axesᵀ size …
+    _, size, axes = np.linalg.svd(parts.A.swapaxes(1, 2))  # the rows of `axes` are those of Σ
     longest = parts.frames.write(size[:, :1] * axes[:, 0])
     tried = np.array([0.0, *AWAY])
     steps = (tried[:, None] * longest[:, None]).reshape(-1, d)
