@@ -70,7 +70,7 @@ class Settings:
 
 
 def fit(logs: Logarithms, means: Array, settings: Settings, progress: Progress) -> Mixture:
-    """EM from means (K, d). The likelihood never falls.
+    """EM from means (K, d). The likelihood never falls, as long as the same points have a density.
 
     A maximisation is one step, kept only if it makes the expected likelihood larger: a quasi-Newton step of the means,
     and Σ to where its moments are those of the data, on the rays that are there.
