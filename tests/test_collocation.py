@@ -1,55 +1,95 @@
-"""The yardstick: SciPy's solver gives SciPy's answer, and its success flag is passed on."""
+"""The yardsticks: both orders give the known answers, and what they say of themselves is passed on."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import orthodrome as od
+from orthodrome.solvers import lobatto
 from problems import problem
 
 T = np.linspace(0, 1, 101)
 
 
+ORDERS = pytest.mark.parametrize("order", [4, 5])
+
+
+@ORDERS
 @pytest.mark.parametrize(("name", "d"), [("half-space", 2), ("sphere", 5), ("flat", 2), ("paraboloid", 2)])
-def test_distances_agree_with_closed_forms(name, d):
+def test_distances_agree_with_closed_forms(name, d, order):
     p = problem(name, d)
-    path = od.shortest_path(p.metric, p.start[:3], p.end[:3], od.Collocation(tol=1e-6))
+    path = od.shortest_path(p.metric, p.start[:3], p.end[:3], od.Collocation(tol=1e-6, order=order))
     np.testing.assert_allclose(path.length, p.distance[:3], rtol=1e-6)
     assert path.converged.all() and path.certified.all()
 
 
-def test_it_agrees_with_the_fixed_point_on_a_learned_manifold(semicircle):
+@ORDERS
+def test_it_agrees_with_the_fixed_point_on_a_learned_manifold(semicircle, order):
     data, angle, metric = semicircle
     near = data[np.argsort(angle)[[100, 110, 130]]]
     ours = od.shortest_path(metric, near[0], near[1:], od.FixedPoint(mesh=30, tol=1e-8))
-    theirs = od.shortest_path(metric, near[0], near[1:], od.Collocation())
+    theirs = od.shortest_path(metric, near[0], near[1:], od.Collocation(order=order))
     assert theirs.certified.all()
     np.testing.assert_allclose(ours(T), theirs(T), atol=1e-4)
 
 
-def test_a_full_mesh_is_told(semicircle):
+@ORDERS
+def test_a_full_mesh_is_told(semicircle, order):
     data, angle, metric = semicircle
     far = np.argsort(angle)[[-1, 0]]
     with pytest.warns(od.ConvergenceWarning, match="max_nodes"):
-        path = od.shortest_path(metric, *data[far], od.Collocation(max_nodes=100))
+        path = od.shortest_path(metric, *data[far], od.Collocation(max_nodes=100, order=order))
     assert path.status == od.Status.MAX_NODES and not path.certified
 
 
-def test_a_start_saves_it_work(semicircle):
+@ORDERS
+def test_a_start_saves_it_work(semicircle, order):
     data, angle, metric = semicircle
     ends = data[np.argsort(angle)[[-1, 60]]]
     init = od.shortest_path(metric, *ends, od.FixedPoint(mesh=50, tol=1e-6))
-    path = od.shortest_path(metric, *ends, od.Collocation(mesh=50), init=init)
+    path = od.shortest_path(metric, *ends, od.Collocation(mesh=50, order=order), init=init)
     assert path.converged
     np.testing.assert_allclose(path.length, init.length, rtol=1e-4)
-    stay = od.shortest_path(metric, ends[0], ends[0], od.Collocation(), init=init)
+    stay = od.shortest_path(metric, ends[0], ends[0], od.Collocation(order=order), init=init)
     assert stay.length == 0 and stay.certified
 
 
-def test_a_non_finite_metric_stops_one_problem_and_spoils_no_other():
+@ORDERS
+def test_a_non_finite_metric_stops_one_problem_and_spoils_no_other(order):
     hole = od.MetricTensor(lambda x: jnp.eye(2) * jnp.where(x @ x < 0.25, jnp.nan, 1 + x[0] ** 2), 2)
     with pytest.warns(od.ConvergenceWarning, match="1 of 2 paths"):
-        path = od.shortest_path(hole, [[-1.0, 0], [-1, 1]], [[1.0, 0], [1, 1]], od.Collocation())
+        path = od.shortest_path(hole, [[-1.0, 0], [-1, 1]], [[1.0, 0], [1, 1]], od.Collocation(order=order))
     assert list(path.status) == [od.Status.NON_FINITE, od.Status.CONVERGED]
     assert np.isnan(path.length[0]) and path.certified[1]
     assert np.all(np.isnan(path[0](0.5)))  # no straight line in its place
+
+
+def test_the_four_point_formula_is_of_order_six_at_the_nodes_and_five_between_them():
+    exact = lambda t: np.stack([np.sinh(5 * t), 5 * np.cosh(5 * t)], axis=1)  # c'' = 25c
+    field = lambda y: np.stack([y[:, 1], 25 * y[:, 0]], axis=1)
+    between, errors = np.linspace(0, 1, 301), []
+    for intervals in (4, 8, 16):
+        t = np.linspace(0, 1, intervals + 1)
+        guess = np.stack([t * np.sinh(5), np.full_like(t, np.sinh(5))], axis=1)
+        curve, status, _ = lobatto.solve(field, t, guess, 1.0, 100)
+        assert len(curve.t) == len(t) and status == od.Status.CONVERGED
+        slopes = lobatto._slopes(field, curve)
+        interval = np.minimum((between * intervals).astype(int), intervals - 1)
+        inside = lobatto._values(curve, slopes, interval, between * intervals - interval)
+        errors.append([np.abs(curve.y - exact(t)).max(), np.abs(inside - exact(between)).max()])
+    orders = np.log2(np.array(errors)[:-1] / np.array(errors)[1:])
+    assert np.all(orders[:, 0] > 5.5) and np.all(orders[:, 1] > 4.5)  # nearer to 6 and 5 than to 5 and 4
+
+
+def test_a_mesh_grows_where_the_equation_is_hard():
+    steep = lambda y: np.stack([y[:, 1], 400 * y[:, 0]], axis=1)  # layers of width 1/20 at both ends
+    t = np.linspace(0, 1, 6)
+    found, status, _ = lobatto.solve(steep, t, np.stack([np.ones_like(t), np.zeros_like(t)], axis=1), 1e-6, 500)
+    exact = np.cosh(20 * (found.t - 0.5)) / np.cosh(10)
+    assert status == od.Status.CONVERGED and np.abs(found.y[:, 0] - exact).max() < 1e-6
+    assert np.diff(found.t).max() > 3 * np.diff(found.t).min()
+
+
+def test_an_order_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="order should be one of 4, 5; 3 arrived"):
+        od.Collocation(order=3)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from orthodrome.maps import exp_map, geodesic, log_map
     from orthodrome.metrics import LocalPCA, Metric, MetricTensor, Pullback
     from orthodrome.path import Path, shortest_path
-    from orthodrome.solvers import Auto, Collocation, Energy, FixedPoint, Graph, Solver
+    from orthodrome.solvers import Auto, Collocation, Energy, FixedPoint, Graph, HennigHauberg, Solver
     from orthodrome.solving import Info
     from orthodrome.statistics import (
         LAND,
@@ -48,6 +48,7 @@ _HOME = {
     "Graph": "solvers",
     "Energy": "solvers",
     "FixedPoint": "solvers",
+    "HennigHauberg": "solvers",
     "Collocation": "solvers",
     "shortest_path": "path",
     "Path": "path",
@@ -81,6 +82,7 @@ __all__ = [
     "FixedPoint",
     "GeodesicKMeans",
     "Graph",
+    "HennigHauberg",
     "Info",
     "LocalPCA",
     "Matern",

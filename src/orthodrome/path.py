@@ -12,6 +12,7 @@ from orthodrome.curves import (
     Curve,
     GPCurve,
     Kernel,
+    NoisyGPCurve,
     PiecewiseCurve,
     SquaredExponential,
     concatenate_curves,
@@ -162,12 +163,11 @@ class Path:
     def covariance(self, t: Any) -> Array:
         """The posterior covariance of the point at each time: (..., T, d, d), with V = [(a−b)ᵀS(a−b)]·S.
 
-        After `FixedPoint(calibrate=True)`, V is scaled to what makes the accelerations likeliest.
+        After `FixedPoint(calibrate=True)`, V is scaled to what makes the accelerations likeliest. The observations of
+        `HennigHauberg` have noise of their own, which is in it too.
         """
         times = _boundary.as_times(t)
-        in_time = self._posterior_curve.process.covariance(times.ravel(), times.ravel())
-        variance = np.diagonal(in_time, axis1=-2, axis2=-1).clip(min=0.0)
-        out = variance[..., None, None] * self._amplitude()[:, None]
+        out = self._posterior_curve.covariance(times.ravel(), self._metric.prior_covariance(self.dim))
         return self._shaped(out.reshape(len(self.curve), *times.shape, self.dim, self.dim))
 
     def std(self, t: Any) -> Array:
@@ -178,10 +178,9 @@ class Path:
         """`n` curves drawn from the posterior, at times `t`: (n, ..., T, d)."""
         times, n = _boundary.as_times(t), _boundary.as_count(n, "n", 1)
         rng = np.random.default_rng(random_state)
-        in_time = _square_root(self._posterior_curve.process.covariance(times.ravel(), times.ravel()))
-        in_space = _square_root(self._amplitude())
         noise = rng.standard_normal((n, len(self.curve), times.size, self.dim))
-        spread = in_time @ noise @ in_space.swapaxes(-1, -2)
+        S = self._metric.prior_covariance(self.dim)
+        spread = self._posterior_curve.deviations(times.ravel(), S, noise)
         mean = self.curve.evaluate(times.ravel())
         return (mean + spread).reshape(n, *self.shape, *times.shape, self.dim)
 
@@ -273,17 +272,8 @@ class Path:
         times = _boundary.as_times(t)
         return self._shaped(self.curve.evaluate(times.ravel(), order).reshape(len(self.curve), *times.shape, self.dim))
 
-    def _amplitude(self) -> Array:
-        """V = [(a−b)ᵀ S (a−b)] · S for each path: (P, d, d)."""
-        S = self._metric.prior_covariance(self.dim)
-        step = self.curve.end - self.curve.start
-        V = np.einsum("pi,ij,pj->p", step, S, step)[:, None, None] * S
-        if isinstance(self.curve, GPCurve) and self.curve.calibrated:
-            V = self.curve.process.evidence_scale(self.curve.z, V)[:, None, None] * V
-        return V
-
     @property
-    def _posterior_curve(self) -> GPCurve:
+    def _posterior_curve(self) -> GPCurve | NoisyGPCurve:
         if isinstance(self.curve, PiecewiseCurve):
             raise TypeError(f"a path by {self.solver} has no Gaussian process posterior: path.posterior() makes one.")
         return self.curve
@@ -349,12 +339,6 @@ def _sentence(status: int, flaw: int, starts: int) -> str:
         return f"certified: {Flaw.NONE.sentence}{shortest}"
     judgement = "certified" if flaw == Flaw.NONE else f"not certified: {Flaw(flaw).sentence}"
     return f"{Status(status).sentence}; {judgement}"
-
-
-def _square_root(matrix: Array) -> Array:
-    """R with R Rᵀ = matrix, for a positive semi-definite matrix that rounding may have pushed slightly below."""
-    values, vectors = np.linalg.eigh(matrix)
-    return vectors * np.sqrt(values.clip(min=0.0))[..., None, :]
 
 
 def _brief(point: Array) -> str:

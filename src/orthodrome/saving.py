@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from orthodrome.curves import GaussianProcess, GPCurve, Matern, PiecewiseCurve, SquaredExponential
+from orthodrome.curves import GaussianProcess, GPCurve, Matern, NoisyGPCurve, PiecewiseCurve, SquaredExponential
 from orthodrome.judging import Judgement, Verdict
 from orthodrome.metrics import LocalPCA
 
@@ -26,10 +26,13 @@ def write(file: str | FilePath, path: dict[str, Any]) -> None:
     arrays |= _fields(path["judgement"].verdict)
     if isinstance(curve, GPCurve):
         process = curve.process
-        header["kernel"] = {"name": type(process.kernel).__name__, **dataclasses.asdict(process.kernel)}
+        header["kernel"] = _kernel(process.kernel)
         arrays |= {"knots": process.knots, "noise": np.asarray(process.noise)}
         arrays |= {"start": curve.start, "end": curve.end, "z": curve.z}
         header["calibrated"] = curve.calibrated
+    elif isinstance(curve, NoisyGPCurve):
+        header["noisy kernel"] = _kernel(curve.kernel)
+        arrays |= {name: np.asarray(value) for name, value in _fields(curve).items() if name != "kernel"}
     else:
         arrays |= _fields(curve)
     if isinstance(metric, LocalPCA):
@@ -57,9 +60,12 @@ def read(file: str | FilePath) -> dict[str, Any]:
             f"{file} has layout {header['format']}; this orthodrome reads {FORMAT}: use the version that wrote it."
         )
     if "kernel" in header:
-        kernel = _KERNELS[header["kernel"].pop("name")](**header["kernel"])
-        process = GaussianProcess(arrays["knots"], kernel, float(arrays["noise"]))
+        process = GaussianProcess(arrays["knots"], _read_kernel(header["kernel"]), float(arrays["noise"]))
         curve: Any = GPCurve(process, arrays["start"], arrays["end"], arrays["z"], header["calibrated"])
+    elif "noisy kernel" in header:
+        rest = {field.name: arrays[field.name] for field in dataclasses.fields(NoisyGPCurve) if field.name in arrays}
+        kernel = _read_kernel(header["noisy kernel"])
+        curve = NoisyGPCurve(**rest | {"kernel": kernel, "noise": float(arrays["noise"])})
     else:
         curve = PiecewiseCurve(**{field.name: arrays[field.name] for field in dataclasses.fields(PiecewiseCurve)})
     has_metric = "metric_data" in arrays
@@ -77,3 +83,11 @@ def read(file: str | FilePath) -> dict[str, Any]:
 
 def _fields(record: Any) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+
+
+def _kernel(kernel: Any) -> dict[str, Any]:
+    return {"name": type(kernel).__name__, **dataclasses.asdict(kernel)}
+
+
+def _read_kernel(settings: dict[str, Any]) -> Any:
+    return _KERNELS[settings.pop("name")](**settings)

@@ -14,6 +14,7 @@ class Status(enum.IntEnum):
     MAX_STEPS = 5
     UNRESOLVED = 6
     SADDLE = 7
+    NOT_SATISFIED = 8
 
     @property
     def sentence(self) -> str:
@@ -30,6 +31,7 @@ _SENTENCES = {
     Status.MAX_STEPS: "the integrator ran out of steps before t = 1; shorten the velocity",
     Status.UNRESOLVED: "a local minimiser whose length is not resolved to rtol; raise max_elements or rtol",
     Status.SADDLE: "a geodesic that is a saddle: curves nearby are shorter; try init= a path on one side of it",
+    Status.NOT_SATISFIED: "the curve does not satisfy the geodesic equation at the knots; try FixedPoint() or Auto()",
 }
 
 RUNNING = -1

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from orthodrome.curves.gp import GaussianProcess, GPCurve, far_knots, straight_line, uniform_process
+from orthodrome.curves.gp import GaussianProcess, GPCurve, amplitude, far_knots, straight_line, uniform_process
 from orthodrome.curves.kernels import Kernel, Matern, SquaredExponential
+from orthodrome.curves.noisy import NoisyGPCurve
 from orthodrome.curves.piecewise import PiecewiseCurve, join_curves, resample, stack_ragged
 
-Curve = GPCurve | PiecewiseCurve
+Curve = GPCurve | NoisyGPCurve | PiecewiseCurve
 
 __all__ = [
     "Curve",
@@ -18,8 +19,10 @@ __all__ = [
     "GaussianProcess",
     "Kernel",
     "Matern",
+    "NoisyGPCurve",
     "PiecewiseCurve",
     "SquaredExponential",
+    "amplitude",
     "concatenate_curves",
     "far_knots",
     "join_curves",
@@ -35,6 +38,8 @@ def concatenate_curves(curves: Sequence[Any]) -> Curve:
     first: Any = curves[0]
     if isinstance(first, PiecewiseCurve):
         return stack_ragged(curves)
+    if isinstance(first, NoisyGPCurve):
+        return NoisyGPCurve.stack(curves)
     if first.process.knots.ndim == 2:  # a mesh for each curve
         most = max(curve.z.shape[1] for curve in curves)
         knots = np.concatenate([far_knots(curve.process.knots, most) for curve in curves])

@@ -54,8 +54,9 @@ class GaussianProcess:
 
     def prior(self, t: Array, s: Array, t_order: int, s_order: int) -> Array:
         """∂ᵗ∂ˢ of the kernel k̃(t, s) given both ends: (T, S)."""
-        between_ends = np.linalg.solve(self._stationary(ENDS, ENDS, 0, 0), self._stationary(ENDS, s, 0, s_order))
-        return self._stationary(t, s, t_order, s_order) - self._stationary(t, ENDS, t_order, 0) @ between_ends
+        k = self.kernel.covariance
+        between_ends = np.linalg.solve(k(ENDS, ENDS, 0, 0), k(ENDS, s, 0, s_order))
+        return k(t, s, t_order, s_order) - k(t, ENDS, t_order, 0) @ between_ends
 
     def weights(self, t: Array, order: int) -> Array:
         """W (T, N) such that the posterior mean's derivative is line⁽ᵒʳᵈᵉʳ⁾(t) + W z, z the knots' accelerations."""
@@ -70,10 +71,6 @@ class GaussianProcess:
     def covariance(self, t: Array, s: Array, t_order: int = 0, s_order: int = 0) -> Array:
         """∂ᵗ∂ˢ of the posterior kernel (T, S), before the amplitude V."""
         return self.prior(t, s, t_order, s_order) - self._regress(t, t_order) @ self.prior(self.knots, s, 2, s_order)
-
-    def _stationary(self, t: Array, s: Array, t_order: int, s_order: int) -> Array:
-        # d/ds of φ(t − s) changes the sign
-        return (-1) ** s_order * self.kernel.derivative(t[..., :, None] - s[..., None, :], t_order + s_order)
 
     def _regress(self, t: Array, order: int) -> Array:
         load = self.prior(t, self.knots, order, 2).swapaxes(-1, -2)
@@ -160,6 +157,21 @@ class GPCurve:
         """Several derivatives at the same times: `evaluate` for each of the orders."""
         return [self.evaluate(t, order) for order in orders]
 
+    def covariance(self, t: Array, S: Array) -> Array:
+        """The posterior covariance of the points at the times (T,), (P, T, d, d); S (d, d) sets the amplitude V."""
+        in_time = self.process.covariance(t, t)
+        variance = np.diagonal(in_time, axis1=-2, axis2=-1).clip(min=0.0)
+        return variance[..., None, None] * self._amplitude(S)[:, None]
+
+    def deviations(self, t: Array, S: Array, noise: Array) -> Array:
+        """Standard normal numbers (n, P, T, d) as deviations from the mean that are drawn from the posterior."""
+        in_time, in_space = square_root(self.process.covariance(t, t)), square_root(self._amplitude(S))
+        return in_time @ noise @ in_space.swapaxes(-1, -2)
+
+    def _amplitude(self, S: Array) -> Array:
+        V = amplitude(self.start, self.end, S)
+        return self.process.evidence_scale(self.z, V)[:, None, None] * V if self.calibrated else V
+
     def take(self, index: Any) -> "GPCurve":
         """Some of the curves."""
         process = self.process.take(index)
@@ -177,3 +189,15 @@ def straight_line(start: Array, end: Array, t: Array, order: int) -> Array:
         from_end = end[:, None, :] - (1 - t)[..., None] * step
         return np.where(t[..., None] <= 0.5, start[:, None, :] + t[..., None] * step, from_end)
     return np.broadcast_to(step if order == 1 else np.zeros_like(step), (len(start), t.shape[-1], start.shape[1]))
+
+
+def amplitude(start: Array, end: Array, S: Array) -> Array:
+    """V = [(a−b)ᵀ S (a−b)] · S for each of P curves from a to b: (P, d, d)."""
+    step = end - start
+    return np.einsum("pi,ij,pj->p", step, S, step)[:, None, None] * S
+
+
+def square_root(covariance: Array) -> Array:
+    """R with R Rᵀ = covariance, for a positive semi-definite one that rounding may have pushed slightly below."""
+    values, vectors = np.linalg.eigh(covariance)
+    return vectors * np.sqrt(values.clip(min=0.0))[..., None, :]

@@ -1,6 +1,6 @@
-"""Stationary covariance functions k(t, s) = φ(t − s) with the derivatives of φ that second-order equations need.
+"""Covariance functions k(t, s) = φ(t − s) with the derivatives of φ that second-order equations need.
 
-Stationary, because then both ends of a path are treated alike: reversing time gives the same curve.
+They are stationary, because then both ends of a path are treated alike: reversing time gives the same curve.
 """
 
 import abc
@@ -27,7 +27,7 @@ def brief_repr(record: Any) -> str:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Kernel(abc.ABC):
-    """A stationary kernel. Each has its own rule for `lengthscale=None`."""
+    """A kernel. Each has its own rule for `lengthscale=None`."""
 
     lengthscale: float | None = None
 
@@ -47,6 +47,11 @@ class Kernel(abc.ABC):
     @abc.abstractmethod
     def default_lengthscale(self, mesh: int) -> float:
         """λ for a mesh of so many knots on [0, 1]."""
+
+    def covariance(self, t: Array, s: Array, t_order: int, s_order: int) -> Array:
+        """∂ᵗ∂ˢ k(t, s) for all pairs of times: (..., T, S)."""
+        # d/ds of φ(t − s) changes the sign
+        return (-1) ** s_order * self.derivative(t[..., :, None] - s[..., None, :], t_order + s_order)
 
     @abc.abstractmethod
     def derivative(self, r: Array, order: int) -> Array:

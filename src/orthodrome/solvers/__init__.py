@@ -6,5 +6,6 @@ from orthodrome.solvers.collocation import Collocation
 from orthodrome.solvers.energy import Energy
 from orthodrome.solvers.fixed_point import FixedPoint
 from orthodrome.solvers.graph import Graph
+from orthodrome.solvers.hennig_hauberg import HennigHauberg
 
-__all__ = ["Auto", "Collocation", "Energy", "FixedPoint", "Graph", "Others", "Solution", "Solver"]
+__all__ = ["Auto", "Collocation", "Energy", "FixedPoint", "Graph", "HennigHauberg", "Others", "Solution", "Solver"]
