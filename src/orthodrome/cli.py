@@ -1,6 +1,7 @@
 """The command line. Results go to standard output or to files, everything else to standard error.
 
-Exit codes: 0 done; 1 done, but some paths did not converge; 2 bad input or a file that could not be written.
+Exit codes: 0 done; 1 done, but some paths did not converge; 2 bad input or a file that could not be written;
+130 stopped by Ctrl-C.
 """
 
 import time
@@ -32,6 +33,7 @@ class Exit(IntEnum):
     DONE = 0
     NOT_CONVERGED = 1
     BAD_INPUT = 2
+    STOPPED = 130
 
 
 Data = Annotated[
@@ -189,6 +191,44 @@ def distances(
                     soft_wrap=True,
                 )
         raise typer.Exit(Exit.NOT_CONVERGED)
+
+
+@app.command(epilog="Example: orthodrome reproduce semicircle land --full --out reproduction")
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Which experiments; all for none.")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="The paper's sizes (hours), or small ones (minutes).")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of data, models and choices.")] = 0,
+    out_dir: Annotated[Path, typer.Option("--out", help="Folder for results, figures and the report.")] = Path(
+        "reproduction"
+    ),
+    list_: Annotated[bool, typer.Option("--list", help="Show the experiments and stop.")] = False,
+) -> None:
+    """The paper's experiments, figures and tables: what it says beside what is measured here.
+
+    Each writes its results as it goes: stop it when you like, and the same command goes on from there.
+    """
+    from orthodrome import experiments
+
+    if list_:
+        table = Table("name", "what", box=None, header_style="bold")
+        for experiment in experiments.EXPERIMENTS.values():
+            table.add_row(experiment.name, experiment.title)
+        out.print(table)
+        raise typer.Exit
+    scale = "full" if full else "quick"
+    try:
+        for experiment, summary in experiments.reproduce(names or [], scale, seed, out_dir, say.print):
+            out.print(f"{experiment.name}, {summary.seconds:.0f} s", style="bold")
+            out.print(f"  paper: {summary.paper}\n  measured: {summary.measured}", soft_wrap=True)
+            out.print(f"  figure: {out_dir / scale / summary.figure}", soft_wrap=True)
+    except KeyboardInterrupt:
+        say.print("stopped: what is finished is kept, and the same command goes on from there")
+        raise SystemExit(Exit.STOPPED) from None
+    out.print(f"report: {out_dir / scale / experiments.REPORT}", soft_wrap=True)
 
 
 def read(data: Path, columns: str | None) -> Any:

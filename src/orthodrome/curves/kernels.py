@@ -1,6 +1,7 @@
-"""Covariance functions k(t, s) = φ(t − s) with the derivatives of φ that second-order equations need.
+"""Covariance functions k(t, s) with the derivatives that second-order equations need.
 
-They are stationary, because then both ends of a path are treated alike: reversing time gives the same curve.
+Those here are stationary, k(t, s) = φ(t − s), because then both ends of a path are treated alike: reversing time gives
+the same curve.
 """
 
 import abc
@@ -27,7 +28,7 @@ def brief_repr(record: Any) -> str:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Kernel(abc.ABC):
-    """A kernel. Each has its own rule for `lengthscale=None`."""
+    """A covariance function. Each has its own rule for `lengthscale=None`."""
 
     lengthscale: float | None = None
 
@@ -48,9 +49,16 @@ class Kernel(abc.ABC):
     def default_lengthscale(self, mesh: int) -> float:
         """λ for a mesh of so many knots on [0, 1]."""
 
+    @abc.abstractmethod
     def covariance(self, t: Array, s: Array, t_order: int, s_order: int) -> Array:
-        """∂ᵗ∂ˢ k(t, s) for all pairs of times: (..., T, S)."""
-        # d/ds of φ(t − s) changes the sign
+        """∂ᵗ∂ˢ k(t, s), of orders 0 to 2 each, for all pairs of times (..., T) and (..., S): (..., T, S)."""
+
+
+class Stationary(Kernel):
+    """k(t, s) = φ(t − s)."""
+
+    def covariance(self, t: Array, s: Array, t_order: int, s_order: int) -> Array:
+        """∂ᵗ∂ˢ φ(t − s); d/ds changes the sign."""
         return (-1) ** s_order * self.derivative(t[..., :, None] - s[..., None, :], t_order + s_order)
 
     @abc.abstractmethod
@@ -59,7 +67,7 @@ class Kernel(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class SquaredExponential(Kernel):
+class SquaredExponential(Stationary):
     """φ(r) = exp(−r² / 2λ²): infinitely smooth. The paper's choice, with its rule λ² = ½ Δt."""
 
     def default_lengthscale(self, mesh: int) -> float:
@@ -74,7 +82,7 @@ class SquaredExponential(Kernel):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Matern(Kernel):
+class Matern(Stationary):
     """The Matérn kernel of smoothness ν = 7/2 or 9/2: paths with 3 or 4 derivatives, and better conditioned matrices.
 
     Its default λ = 1 is the whole path. A Matérn kernel can afford that, and needs it: with the squared exponential's

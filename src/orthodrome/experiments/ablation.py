@@ -1,0 +1,206 @@
+"""What the paper says in words about its choices: step rules, noise, order of updates, kernels, hyper-parameters."""
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import orthodrome as od
+from orthodrome.curves import GPCurve
+from orthodrome.experiments import contest, variants
+from orthodrome.experiments.base import Array, Experiment, Part, Results, Run
+from orthodrome.experiments.figures import sheet
+from orthodrome.judging import Case, Judgement
+from orthodrome.metrics import Metric
+
+STEPS = ("backtracking", "mann", "ishikawa", "anderson")
+KERNELS = {
+    "squared exponential": od.SquaredExponential(),
+    "Matérn 7/2": od.Matern(nu=3.5),
+    "Matérn 9/2": od.Matern(nu=4.5),
+    "integrated Wiener": variants.IntegratedWiener(),
+}
+FACTORS = np.geomspace(0.4, 2.5, 17)
+"""On the lengthscale, for type-II maximum likelihood."""
+TIMES = np.linspace(0, 1, 201)
+NOISE = 1e-7
+"""Σ of Sec. 4."""
+
+Problems = tuple[Metric, Array, Array]
+
+
+def compute(run: Run) -> Results:
+    """Each variant on the semicircle, with a coarse and with a fine mesh."""
+    data, angle = od.datasets.semicircle(200, random_state=run.seed, return_angle=True)
+    metric = od.LocalPCA(data, sigma=0.15, rho=0.01)
+    order = np.argsort(-angle)
+    ends = data[order[1 :: run.settings.every]]
+    problems = metric, np.broadcast_to(data[order[0]], ends.shape), ends
+    groups: dict[str, dict[str, Part]] = {}
+
+    def add(group: str, name: str, make: Callable[..., dict[str, Array]], *arguments: Any) -> None:
+        key = "".join(c for c in f"{group} {name}".lower() if c.isalnum() or c == " ").replace(" ", "-")
+        groups.setdefault(group, {})[name] = run.part(key, make, problems, *arguments)
+
+    for mesh in run.settings.meshes:
+        knots = f"N = {mesh}"
+        for step in STEPS:
+            add(f"step, {knots}", step, solved, od.FixedPoint(mesh=mesh, step=step))
+        for name, kernel in KERNELS.items():
+            add(f"kernel, {knots}", name, solved, od.FixedPoint(mesh=mesh, kernel=kernel))
+        constant, annealed = (noise(mesh, NOISE) for noise in (variants.constant, variants.annealed))
+        add(f"update, {knots}", "all knots, Σ", iterated, constant, False, mesh)
+        add(f"update, {knots}", "all knots, Σ/i", iterated, annealed, False, mesh)
+        add(f"update, {knots}", "one knot after another, Σ", iterated, constant, True, mesh)
+        add(f"lengthscale, {knots}", "type-II likelihood", relearned, mesh)
+    return {"groups": groups}
+
+
+def solved(problems: Problems, solver: od.FixedPoint) -> dict[str, Array]:
+    """By the library's solver; and how much the curve changes if time is turned around."""
+    metric, a, b = problems
+    assert isinstance(solver.mesh, int)
+    row = contest.judged(metric, a, b, solver, solver.mesh, alone=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", od.ConvergenceWarning)  # the table says it
+        there, back = od.shortest_path(metric, a, b, solver), od.shortest_path(metric, b, a, solver)
+    both = there.converged & back.converged
+    with np.errstate(all="ignore"):
+        apart = np.linalg.norm(there(TIMES) - back(TIMES[::-1]), axis=-1).max(axis=-1)
+    return row | {"asymmetry": np.where(both, apart, np.nan)}
+
+
+def iterated(problems: Problems, processes: Callable[[int], Any], one_by_one: bool, mesh: int) -> dict[str, Array]:
+    """By the loops of `variants`."""
+    metric, a, b = problems
+    variants.iterate(metric, a[:2], b[:2], processes, one_by_one, max_iter=2)  # compile
+    began = time.perf_counter()
+    found = variants.iterate(metric, a, b, processes, one_by_one)
+    took = (time.perf_counter() - began) / len(a)
+    verdict = Judgement(Case(metric, found.curve, a, b, contest.solvers()[contest.OURS].rtol)).verdict
+    return {
+        "seconds": np.full(len(a), took),
+        "converged": found.converged,
+        "iterations": found.iterations,
+        "evaluations": found.evaluations,
+        "length": verdict.length,
+        "certified": verdict.certified,
+        "at_knots": contest.missed(metric, found.curve, np.linspace(0, 1, mesh)),
+        "between": contest.missed(metric, found.curve, np.linspace(0, 1, contest.LOOKS)),
+    }
+
+
+def relearned(problems: Problems, mesh: int) -> dict[str, Array]:
+    """The residual between the knots and the length, before and after the lengthscale is made the likeliest."""
+    metric, a, b = problems
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", od.ConvergenceWarning)
+        path = od.shortest_path(metric, a, b, od.FixedPoint(mesh=mesh, tol=1e-6))
+    times = np.linspace(0, 1, contest.LOOKS)
+    after, length, factor = np.zeros((3, len(a)))
+    assert isinstance(path.curve, GPCurve)
+    for rows, chosen, curve in variants.likeliest(path.curve, FACTORS):
+        after[rows], factor[rows] = contest.missed(metric, curve, times), chosen
+        length[rows] = Judgement(Case(metric, curve, a[rows], b[rows], 1e-4)).verdict.length
+    before = contest.missed(metric, path.curve, times)
+    return {"before": before, "after": after, "factor": factor, "length_before": path.length, "length_after": length}
+
+
+def draw(results: Results) -> Figure:
+    """Iterations of each variant; the asymmetry of each kernel."""
+    groups = {name: rows for name, rows in results["groups"].items() if not name.startswith("lengthscale")}
+    figure, axes = sheet(3, rows=-(-len(groups) // 3), width=4.2, height=2.6)
+    for ax, (group, rows) in zip(axes, groups.items(), strict=False):
+        place = np.arange(len(rows))[::-1]
+        for y, row in zip(place, rows.values(), strict=True):
+            counts = row["iterations"][row["converged"]]
+            if len(counts):
+                box = {"vert": False, "widths": 0.5, "showfliers": False, "medianprops": {"color": "black"}}
+                ax.boxplot(counts + 1, positions=[y], manage_ticks=False, **box)
+            ax.annotate(
+                f"{contest.percent(contest.unconverged(row))} not converged",
+                (1.0, y),
+                xycoords=("axes fraction", "data"),
+                ha="right",
+                va="bottom",
+                fontsize=7,
+            )
+        ax.set_yticks(place, list(rows), fontsize=7)
+        ax.set(xscale="log", xlabel="1 + iterations of those that converged", title=group, ylim=(-0.6, len(rows) - 0.2))
+    return figure
+
+
+def measured(results: Results) -> str:
+    """Each group in a clause."""
+    told = []
+    for group, rows in results["groups"].items():
+        if group.startswith("lengthscale"):
+            row = rows["type-II likelihood"]
+            fine = np.isfinite(row["before"]) & np.isfinite(row["after"])
+            change = np.nanmedian(np.abs(row["length_after"] / row["length_before"] - 1)[fine])
+            told.append(
+                f"{group}: after type-II likelihood (median factor {np.median(row['factor']):.2f}) the residual "
+                f"between the knots goes from {np.median(row['before']):.2g} to {np.median(row['after']):.2g}, lengths "
+                f"change by {change:.1e}"
+            )
+        else:
+            told.append(
+                f"{group}: "
+                + ", ".join(
+                    f"{name} {contest.percent(contest.unconverged(row))} not converged" for name, row in rows.items()
+                )
+            )
+    return "; ".join(told)
+
+
+def table(results: Results) -> list[list[str]]:
+    """Failures, iterations, time, asymmetry."""
+    out = [
+        [
+            "",
+            "variant",
+            "failed",
+            "failed between knots",
+            "median iterations",
+            "ms a path",
+            "changes by, if time is reversed",
+        ]
+    ]
+    for group, rows in results["groups"].items():
+        for name, row in rows.items():
+            if "iterations" not in row:
+                continue
+            turned = (
+                f"{np.nanmedian(row['asymmetry']):.1e}"
+                if "asymmetry" in row and np.isfinite(row["asymmetry"]).any()
+                else ""
+            )
+            out.append(
+                [
+                    group,
+                    name,
+                    *(contest.percent(test(row)) for test in contest.TESTS.values()),
+                    f"{np.median(row['iterations']):.0f}",
+                    f"{1e3 * row['seconds'].mean():.2f}",
+                    turned,
+                ]
+            )
+    return out
+
+
+EXPERIMENT = Experiment(
+    "ablation",
+    "What the paper says in words: steps, noise, updates, kernels, hyper-parameters",
+    "backtracking is effective in practice (Mann's α = 1/(i + 1) is what theory covers); Σ/i does not pay; all "
+    "knots at once are faster; "
+    "a Wiener kernel makes time asymmetric; type-II likelihood at the end changes next to nothing",
+    quick={"every": 12, "meshes": [10]},
+    full={"every": 1, "meshes": [10, 50]},
+    compute=compute,
+    draw=draw,
+    measured=measured,
+    table=table,
+)

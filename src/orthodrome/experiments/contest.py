@@ -1,0 +1,207 @@
+"""The paper's solver, its baselines and `Auto` on the same problems, judged alike."""
+
+import time
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import orthodrome as od
+from orthodrome.curves import Curve, concatenate_curves
+from orthodrome.experiments.base import Array, Part, Run
+from orthodrome.judging import Case, Judgement
+from orthodrome.metrics import Metric
+from orthodrome.solvers import Solver
+
+OURS, BVP4, BVP5, HH, AUTO = "Algorithm 1", "bvp, order 4", "bvp, order 5", "H&H", "Auto"
+"""The paper's solver; SciPy's solve_bvp and the formula of bvp5c, in place of bvp5c; Hennig & Hauberg; our default."""
+
+PAPERS_TEST = 0.1
+"""A curve is correct if ‖c'' − f(c, c')‖² is at most this at every knot (Sec. 4)."""
+
+LOOKS = 501
+"""Times at which the same is asked between the knots."""
+
+BLOCK = 50
+"""Problems whose results are written together: what a kill may lose."""
+
+WARM_UP = 20
+"""Problems solved before the clock runs, so that nothing is compiled while it does."""
+
+
+def solvers(mesh: int = 10, max_nodes: int = 1000) -> dict[str, Solver]:
+    """Everybody, with the settings of Sec. 4."""
+    return {
+        OURS: od.FixedPoint(mesh=mesh),
+        BVP4: od.Collocation(max_nodes=max_nodes),
+        BVP5: od.Collocation(max_nodes=max_nodes, order=5),
+        HH: od.HennigHauberg(mesh=mesh),
+        AUTO: od.Auto(),
+    }
+
+
+def some_for_bvp(
+    run: Run,
+    name: str,
+    metric: Metric,
+    a: Array,
+    b: Array,
+    few: int,
+    mesh: int,
+    max_nodes: int = 1000,
+    alone: bool = False,
+) -> dict[str, Part]:
+    """Everybody; collocation, which takes seconds where others take milliseconds, on the first few problems only."""
+    everybody = solvers(mesh, max_nodes)
+    quick = {who: solver for who, solver in everybody.items() if who not in (BVP4, BVP5)}
+    slow = {who: everybody[who] for who in (BVP4, BVP5)}
+    rows = contest(run, name, metric, a, b, quick, mesh, alone)
+    rows |= contest(run, name, metric, a[:few], b[:few], slow, mesh, alone)
+    return {who: rows[who] for who in everybody}
+
+
+def contest(
+    run: Run,
+    name: str,
+    metric: Metric,
+    a: Array,
+    b: Array,
+    contestants: Mapping[str, Solver],
+    mesh: int,
+    alone: bool = False,
+) -> dict[str, Part]:
+    """What each solver makes of the problems from a to b, (P, d) each: a part of arrays (P,) for each.
+
+    `alone`: one call a problem, each timed by itself, as the paper did it; otherwise whole blocks in one call, and each
+    problem's share of the time. Nothing that is compiled is timed, nor is the judge.
+    """
+    rows = {}
+    for who, solver in contestants.items():
+        blocks = [slice(first, first + BLOCK) for first in range(0, len(a), BLOCK)]
+        parts = [
+            run.part(f"{name}{slug(who)}-{k:03d}", judged, metric, a[some], b[some], solver, mesh, alone)
+            for k, some in enumerate(blocks)
+        ]
+        rows[who] = gather(parts)
+    return rows
+
+
+def judged(metric: Metric, a: Array, b: Array, solver: Solver, mesh: int, alone: bool) -> dict[str, Array]:
+    """One solver on some problems: how long it took, what it says of its curves, and what they are."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", od.ConvergenceWarning)  # the tables say it
+        paths, seconds = timed(metric, a, b, solver, alone)
+    curve = concatenate_curves([path.curve for path in paths])
+    verdict = Judgement(Case(metric, curve, a, b, solver.rtol)).verdict
+    return {
+        "seconds": seconds,
+        "converged": np.concatenate([np.atleast_1d(path.converged) for path in paths]),
+        "iterations": np.concatenate([np.atleast_1d(path.iterations) for path in paths]),
+        "length": verdict.length,
+        "certified": verdict.certified,
+        "at_knots": missed(metric, curve, np.linspace(0, 1, mesh)),
+        "between": missed(metric, curve, np.linspace(0, 1, LOOKS)),
+    }
+
+
+def timed(metric: Metric, a: Array, b: Array, solver: Solver, alone: bool) -> tuple[list[od.Path], Array]:
+    """Paths, and the seconds that each took (P,), nothing compiled among them."""
+    if not alone:
+        some = slice(1 if isinstance(solver, od.Collocation) else WARM_UP)
+        od.shortest_path(metric, a[some], b[some], solver)
+        began = time.perf_counter()
+        path = od.shortest_path(metric, a, b, solver)
+        return [path], np.full(len(a), (time.perf_counter() - began) / len(a))
+    od.shortest_path(metric, a[0], b[0], solver)
+    paths, clock = [], [time.perf_counter()]
+    for start, end in zip(a, b, strict=True):
+        paths.append(od.shortest_path(metric, start, end, solver))
+        clock.append(time.perf_counter())
+    return paths, np.diff(clock)
+
+
+def missed(metric: Metric, curve: Curve, t: Array) -> Array:
+    """The largest ‖c'' − f(c, c')‖² of each curve at the times (T,): (P,); infinite where it is not a number."""
+    with np.errstate(all="ignore"):
+        c, v, acceleration = curve.derivatives(t)
+        flat = lambda x: x.reshape(-1, x.shape[-1])
+        f = metric.accelerations(flat(c), flat(v)).reshape(c.shape)
+        worst = np.max(np.sum((acceleration - f) ** 2, axis=2), axis=1)
+    return np.where(np.isnan(worst), np.inf, worst)
+
+
+def unconverged(row: Part) -> Array:
+    """Which problems a solver gave up, by its own word (P,). Algorithm 1's word is eₙ ≤ τ, about its z, not its curve."""
+    return ~row["converged"]
+
+
+def failed(row: Part) -> Array:
+    """Which curves the paper's test refuses at the knots (P,), and those given up."""
+    return unconverged(row) | (row["at_knots"] > PAPERS_TEST)
+
+
+def failed_between(row: Part) -> Array:
+    """Which fail the same test where the paper does not look: between the knots (P,)."""
+    return unconverged(row) | (row["between"] > PAPERS_TEST)
+
+
+TESTS = {"not converged": unconverged, "failed at knots": failed, "failed between knots": failed_between}
+"""From the most lenient to the strictest."""
+
+
+def too_long(rows: Mapping[str, Part], by: float = 1e-2) -> dict[str, Array]:
+    """Which curves, of those that pass the paper's test, are longer by so much than the shortest that anyone found."""
+    best = shortest(rows)
+    return {who: ~failed(row) & (row["length"] > (1 + by) * best[: len(row["length"])]) for who, row in rows.items()}
+
+
+def shortest(rows: Mapping[str, Part]) -> Array:
+    """The least length of a certified curve, or of any where there is none, for each problem (P,).
+
+    Some solvers may have been given only the first of the problems.
+    """
+    sure, any_of_them = np.full((2, max(len(row["length"]) for row in rows.values())), np.inf)
+    for row in rows.values():
+        first = slice(len(row["length"]))
+        length = np.where(np.isfinite(row["length"]), row["length"], np.inf)
+        any_of_them[first] = np.minimum(any_of_them[first], length)
+        sure[first] = np.minimum(sure[first], np.where(row["certified"], length, np.inf))
+    return np.where(np.isfinite(sure), sure, any_of_them)
+
+
+def table(rows: Mapping[str, Part]) -> list[list[str]]:
+    """A row for each solver: paths, the tests, certified, too long, time."""
+    long = too_long(rows)
+    header = ["solver", "paths", *TESTS, "certified", "passed, > 1 % too long", "ms a path (median)"]
+    return [header] + [
+        [
+            who,
+            str(len(row["length"])),
+            *(percent(test(row)) for test in TESTS.values()),
+            percent(row["certified"]),
+            percent(long[who]),
+            f"{1e3 * np.median(row['seconds']):.1f}",
+        ]
+        for who, row in rows.items()
+    ]
+
+
+def failures(rows: Mapping[str, Part]) -> str:
+    """In words: how many were not converged, and how many curves failed the paper's test at the knots."""
+    return ", ".join(f"{who} {percent(unconverged(row))} ({percent(failed(row))})" for who, row in rows.items())
+
+
+def percent(share: Any) -> str:
+    """The mean of some yes and no."""
+    return f"{np.mean(share):.0%}"
+
+
+def gather(parts: list[Part]) -> Part:
+    """Blocks behind one another."""
+    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+
+def slug(who: str) -> str:
+    """A solver's name in a file's."""
+    return who.lower().replace("&", "").replace(",", "").replace(" ", "-")

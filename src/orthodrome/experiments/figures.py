@@ -1,0 +1,69 @@
+"""How the figures look: everybody has a colour, a dash and a marker, so that print and greyscale tell them apart."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from orthodrome import plotting
+from orthodrome.experiments.base import Array
+from orthodrome.experiments.contest import AUTO, BVP4, BVP5, HH, OURS
+from orthodrome.metrics import Metric
+
+STYLE: dict[str, dict[str, Any]] = {
+    OURS: {"color": "#0b5c7a", "linestyle": "-", "marker": "o"},
+    BVP4: {"color": "#c4452c", "linestyle": "--", "marker": "s"},
+    BVP5: {"color": "#e59a3c", "linestyle": "-.", "marker": "D"},
+    HH: {"color": "#7f6aa6", "linestyle": ":", "marker": "^"},
+    AUTO: {"color": "#111111", "linestyle": (0, (6, 1)), "marker": "x"},
+}
+HATCH = {OURS: "", BVP4: "//", BVP5: "\\\\", HH: "..", AUTO: "xx"}
+MARKER_SIZE = 4
+
+
+def sheet(columns: int, rows: int = 1, width: float = 3.6, height: float = 3.2) -> tuple[Figure, Array]:
+    """A figure of so many axes, these in one row (rows × columns,)."""
+    size = (width * columns, height * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure, axes.ravel()
+
+
+def line(ax: Any, who: str, x: Any, y: Any, markers: bool = True, **style: Any) -> None:
+    """One solver's line, or only its markers with `linestyle=""`."""
+    chosen = {**STYLE[who], "markersize": MARKER_SIZE, "linewidth": 1.4, "label": who} | style
+    if not markers:
+        chosen["marker"] = ""
+    ax.plot(x, y, **chosen)
+
+
+def bars(ax: Any, groups: Sequence[str], values: Mapping[str, Array], text: str = "{:.0f}") -> None:
+    """A bar for each solver in each group, its number above it."""
+    width = 0.8 / len(values)
+    for i, (who, heights) in enumerate(values.items()):
+        place = np.arange(len(groups)) + (i - (len(values) - 1) / 2) * width
+        drawn = ax.bar(place, heights, width, label=who, color=STYLE[who]["color"], hatch=HATCH[who], edgecolor="white")
+        ax.bar_label(drawn, [text.format(height) for height in heights], fontsize=6, padding=1)
+    ax.set_xticks(np.arange(len(groups)), groups)
+
+
+def scene(ax: Any, metric: Metric, data: Any = None) -> None:
+    """The data over the metric, without ticks: coordinates mean nothing here."""
+    plotting.scene(metric, data, ax=ax)
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+
+
+def curve(ax: Any, who: str, points: Array, **style: Any) -> None:
+    """One solver's path (T, 2), a marker now and then."""
+    every = max(1, len(points) // 8)
+    chosen: dict[str, Any] = {"markevery": (every // 2, every), "zorder": 5} | style
+    line(ax, who, *points.T, **chosen)
+
+
+def legend(ax: Any, **options: Any) -> None:
+    """Without a frame."""
+    ax.legend(**{"frameon": False, "fontsize": 8} | options)

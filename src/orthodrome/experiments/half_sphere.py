@@ -1,0 +1,108 @@
+"""Fig. 8: the latent space of a half sphere: which geodesics are found, their lengths and run times."""
+
+import warnings
+from itertools import combinations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import orthodrome as od
+from orthodrome.experiments import contest, latent
+from orthodrome.experiments.base import Array, Experiment, Part, Results, Run
+from orthodrome.experiments.contest import BVP4, BVP5, HH, OURS
+from orthodrome.experiments.figures import curve, legend, line, scene, sheet
+
+TIMES = np.linspace(0, 1, 200)
+
+
+def compute(run: Run) -> Results:
+    """All pairs of some codes, each alone; and the curves of the pair on which the solvers differ most."""
+    model, _, codes = latent.space(run, od.datasets.half_sphere, "softplus")
+    metric = model.metric()
+    picks = codes[np.random.default_rng([run.seed, 1]).choice(len(codes), run.settings.picks, replace=False)]
+    i, j = np.array(list(combinations(range(len(picks)), 2))).T
+    mixed = np.random.default_rng([run.seed, 2]).permutation(len(i))  # so that the first few are like the others
+    i, j = i[mixed], j[mixed]
+    few = run.settings.for_bvp
+    rows = contest.some_for_bvp(run, "", metric, picks[i], picks[j], few, latent.MESH, alone=True)
+    pair = differing(rows)
+    a, b = picks[i[pair]], picks[j[pair]]
+    curves = {
+        who: run.part(f"{contest.slug(who)}-drawn", drawn, metric, a, b, solver)
+        for who, solver in contest.solvers(latent.MESH).items()
+    }
+    return {"metric": metric, "codes": codes, "rows": rows, "pair": pair, "curves": curves}
+
+
+def drawn(metric: od.Metric, a: Array, b: Array, solver: od.Solver) -> dict[str, Array]:
+    """One solver's curve."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", od.ConvergenceWarning)  # the figure shows it
+        return {"points": od.shortest_path(metric, a, b, solver)(TIMES)}
+
+
+def differing(rows: dict[str, Part]) -> int:
+    """The problem on which a baseline's converged curve is longest relative to the paper's solver's."""
+    few = min(len(rows[who]["length"]) for who in (BVP4, BVP5))
+    ours = np.where(contest.unconverged(rows[OURS]), np.nan, rows[OURS]["length"])[:few]
+    others = np.array([np.where(rows[who]["converged"], rows[who]["length"], np.nan) for who in (BVP4, BVP5)])
+    ratio = np.nan_to_num(others / ours).max(axis=0)
+    return int(np.argmax(ratio if ratio.max() > 0 else rows[OURS]["length"]))
+
+
+def draw(results: Results) -> Figure:
+    """Latent space, lengths, times."""
+    rows, pair = results["rows"], results["pair"]
+    figure, (left, middle, right) = sheet(3, width=4.0)
+    scene(left, results["metric"], results["codes"])
+    for who, part in results["curves"].items():
+        curve(left, who, part["points"], label=f"{who} ({rows[who]['length'][pair]:.2f})")
+    limits = np.array([part["points"] for part in results["curves"].values()]).reshape(-1, 2)
+    inside = np.concatenate(
+        [results["codes"], limits[np.all(np.abs(limits) < 2 * np.abs(results["codes"]).max(), axis=1)]]
+    )
+    left.set(xlim=_room(inside[:, 0]), ylim=_room(inside[:, 1]), title="latent space, one pair, lengths")
+    legend(left, loc="lower center", bbox_to_anchor=(0.5, -0.28), ncols=3, fontsize=7)
+    ours, top = rows[OURS]["length"], 1.5 * np.nanmax(rows[OURS]["length"])
+    for who, row in rows.items():
+        x = ours[: len(row["length"])]
+        line(middle, who, x, np.where(row["length"] < top, row["length"], np.nan), linestyle="", markersize=3)
+        line(right, who, x, 1e3 * row["seconds"], linestyle="", markersize=3)
+    middle.set(xlabel="length by Algorithm 1", ylabel="length", title="lengths")
+    right.set(xlabel="length by Algorithm 1", ylabel="milliseconds", yscale="log", title="run time, one problem a call")
+    legend(middle)
+    return figure
+
+
+def _room(values: Array) -> tuple[float, float]:
+    low, high = values.min(), values.max()
+    return low - 0.05 * (high - low), high + 0.05 * (high - low)
+
+
+def measured(results: Results) -> str:
+    """The pair's lengths; how often each is the shortest; failures."""
+    rows, pair = results["rows"], results["pair"]
+    lengths = ", ".join(f"{who} {row['length'][pair]:.2f}" for who, row in rows.items())
+    best = contest.shortest(rows)
+    shortest = ", ".join(
+        f"{who} {contest.percent(row['length'] <= 1.01 * best[: len(row['length'])])}" for who, row in rows.items()
+    )
+    times = ", ".join(latent.spread(who, row["seconds"]) for who, row in rows.items())
+    return (
+        f"the pair that differs most: {lengths}; within 1 % of the shortest found: {shortest}; not "
+        f"converged (failed at knots): {contest.failures(rows)}; median {times}"
+    )
+
+
+EXPERIMENT = Experiment(
+    "half-sphere",
+    "Fig. 8: the latent space of a half sphere",
+    f"one pair: {OURS} 2.52, bvp5c 3.65, {HH} 3.30; {OURS} always finds the shortest path, is faster on easy pairs "
+    "and a little slower on hard ones",
+    quick={"points": 400, "epochs": 200, "picks": 5, "for_bvp": 10},
+    full={"points": 1000, "epochs": 1000, "picks": 50, "for_bvp": 1225},
+    compute=compute,
+    draw=draw,
+    measured=measured,
+    table=lambda results: contest.table(results["rows"]),
+)

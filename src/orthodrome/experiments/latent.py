@@ -1,0 +1,27 @@
+"""What the two latent spaces of Sec. 4.2 have in common: a sphere's variational autoencoder, and solvers in it."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+import orthodrome as od
+from orthodrome.experiments.base import Array, Run
+
+MESH = 10
+"""Sec. 4's default, for want of other words."""
+
+
+def space(run: Run, make: Callable[..., Array], activation: str) -> tuple[od.models.VAE, Array, Array]:
+    """The model trained on the paper's data, the data and their codes. Two layers of 16 units, tanh in the end."""
+    s = run.settings
+    data = make(s.points, random_state=run.seed)
+    train = lambda: od.models.VAE(hidden=(16, 16), activation=activation, epochs=s.epochs, random_state=run.seed).fit(
+        data
+    )
+    model = run.model("vae", train)
+    return model, data, model.encode(data)
+
+
+def spread(name: str, values: Array) -> str:
+    """A median with its range, in milliseconds."""
+    return f"{name} {1e3 * np.median(values):.1f} ms" if len(values) else f"{name} none"
