@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench bench-full peers format clean
+.PHONY: help demo test lint types reproduce reproduce-full bench bench-full peers format clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## geodesics on a learned manifold: a figure and a table, in demo/
 	@$(BIN)/orthodrome demo --out demo
@@ -25,11 +25,17 @@ types: $(VENV)/.installed-test
 	@echo "== mypy"
 	@$(BIN)/mypy
 
+reproduce: $(VENV)/.installed-experiments ## every experiment of the paper, small (ten minutes), in reproduction/quick
+	@$(BIN)/orthodrome reproduce --out reproduction
+
+reproduce-full: $(VENV)/.installed-experiments ## the same in the paper's sizes (hours; goes on where it was stopped)
+	@$(BIN)/orthodrome reproduce --full --out reproduction
+
 bench: $(VENV)/.installed-bench ## speed beside other libraries, first path, kernel (ten minutes)
 	@for script in "speed.py --out demo/bench" "scaling.py start" kernel.py; do echo "== $$script"; $(BIN)/python benchmarks/$$script || exit 1; done
 
 bench-full: $(VENV)/.installed-bench ## every measured claim of README and docs (hours)
-	@for script in "speed.py --full --out demo/bench" "scaling.py --out demo/bench" kernel.py auto.py batches.py closed_forms.py semicircle.py "land.py --out demo/bench"; do \
+	@for script in "speed.py --full --out demo/bench" "scaling.py --out demo/bench" kernel.py auto.py batches.py closed_forms.py semicircle.py; do \
 		echo "== $$script"; $(BIN)/python benchmarks/$$script || exit 1; done
 
 peers: $(VENV)/.installed-bench ## other libraries on the same problems (an hour)
@@ -50,9 +56,13 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing orthodrome and what it stands on (a minute or two, once)"
 	@$(PIP) --editable . && touch $@
 
+$(VENV)/.installed-experiments: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "== installing orthodrome with the images of the experiments"
+	@$(PIP) --editable '.[experiments]' && touch $@ $(VENV)/.installed
+
 $(VENV)/.installed-test: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing orthodrome with its test tools (two minutes or so, once)"
-	@$(PIP) --editable '.[test,torch]' && touch $@ $(VENV)/.installed
+	@$(PIP) --editable '.[test,torch]' && touch $@ $(VENV)/.installed $(VENV)/.installed-experiments
 
 $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing the other libraries"

@@ -3,7 +3,6 @@
 import json
 import pathlib
 import sys
-import warnings
 
 import jax.numpy as jnp
 import numpy as np
@@ -71,38 +70,3 @@ def test_a_convolutional_decoder_agrees_with_torch_and_energies_are_measured_by_
     straight = codes[:1, None] + t * (codes[1:2] - codes[:1])[:, None]
     there_and_back = codes[:1, None] + (1 - abs(1 - 2 * t)) * (codes[1:2] - codes[:1])[:, None]
     assert decoders.energies(decoder, there_and_back)[0] > 3 * decoders.energies(decoder, straight)[0] > 0
-
-
-def test_every_solver_is_measured_on_the_latent_space_of_a_sphere(monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import latent
-
-    solvers = od.Auto(), od.FixedPoint(max_iter=50)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", od.ConvergenceWarning)
-        tables = latent.main(3, solvers, ["split sphere"], points=200, epochs=100, centers=6)
-    table = tables["split sphere"]
-    assert list(table) == [repr(solver) for solver in solvers]
-    (_, certified, by_auto, took), (_, _, by_fixed_point, _) = table.values()
-    assert np.mean(certified) > 0.5 and took > 0
-    assert np.all(by_auto[certified] <= (1 + 1e-3) * by_fixed_point[certified])
-    assert "split sphere: trained in" in capsys.readouterr().out
-
-
-def test_a_land_separates_the_moons_better_than_a_linear_mixture_and_finished_rows_are_kept(
-    monkeypatch, tmp_path, capsys
-):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import land
-
-    monkeypatch.setattr(land, "SOLVERS", {"Energy": od.Energy(elements=16, degree=2)})
-    names = land.LINEAR, "Energy"
-    rows = land.main(tmp_path, names, points=60, fresh=10)
-    assert rows["Energy"]["error"] < rows[land.LINEAR]["error"] and rows["Energy"]["lost"] == 0
-    assert np.isfinite([rows[name]["kl"] for name in names]).all() and np.isfinite(rows["Energy"]["kl by Auto"])
-    grid = np.stack(np.meshgrid(np.arange(-2, 3, 0.1), np.arange(-2, 2.5, 0.1)), -1).reshape(-1, 2)
-    assert np.exp(land.log_generating(grid, angles=300)).sum() * 0.1**2 == pytest.approx(1, abs=1e-3)
-    assert land.clustering_error(np.array([1, 1, 0, -1]), np.array([0, 0, 1, 1])) == 0.25
-    assert (tmp_path / "land.png").stat().st_size > 10_000 and "Energy" in capsys.readouterr().out
-    monkeypatch.delattr(land, "measure")  # nothing is measured again
-    assert land.main(tmp_path, names, points=60, fresh=10) == rows

@@ -132,7 +132,7 @@ def missed(metric: Metric, curve: Curve, t: Array) -> Array:
 
 
 def unconverged(row: Part) -> Array:
-    """Which problems a solver gave up, by its own word (P,). Algorithm 1's word is eₙ ≤ τ, about its z, not its curve."""
+    """Which problems a solver gave up, by its own word (P,). Algorithm 1 speaks of its z, not of its curve."""
     return ~row["converged"]
 
 
@@ -151,7 +151,7 @@ TESTS = {"not converged": unconverged, "failed at knots": failed, "failed betwee
 
 
 def too_long(rows: Mapping[str, Part], by: float = 1e-2) -> dict[str, Array]:
-    """Which curves, of those that pass the paper's test, are longer by so much than the shortest that anyone found."""
+    """Which curves that pass the paper's test are longer, by such a share, than the shortest that anyone found."""
     best = shortest(rows)
     return {who: ~failed(row) & (row["length"] > (1 + by) * best[: len(row["length"])]) for who, row in rows.items()}
 

@@ -70,14 +70,8 @@ def clustered(
 
 def accuracy(found: Array, labels: Array) -> float:
     """The share of images in the right cluster, under the best matching of clusters and digits."""
-    return max(
-        float(
-            np.mean(np.array(match)[found] == labels)
-            if np.all(found >= 0)
-            else np.mean((found >= 0) & (np.array(match)[found] == labels))
-        )
-        for match in permutations(DIGITS)
-    )
+    placed = found >= 0
+    return max(float(np.mean(placed & (np.array(match)[found] == labels))) for match in permutations(DIGITS))
 
 
 def draw(results: Results) -> Figure:

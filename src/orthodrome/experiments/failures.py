@@ -20,7 +20,7 @@ def compute(run: Run) -> Results:
     """All solvers on all pairs."""
     rows = {}
     for name, make in DATA.items():
-        data = make(400, random_state=run.seed)
+        data = make(run.settings.points, random_state=run.seed)
         picks = data[np.random.default_rng([run.seed, 1]).choice(len(data), run.settings.picks, replace=False)]
         i, j = np.array(list(combinations(range(len(picks)), 2))).T
         metric = od.LocalPCA(data, sigma=0.15, rho=0.01)
@@ -63,8 +63,8 @@ EXPERIMENT = Experiment(
     "failures",
     "Fig. 5: failed geodesics on curly, two moons, sphere",
     f"{OURS} solves almost all, bvp5c fails in almost half, {HH} in many ({AUTO} is ours, not the paper's)",
-    quick={"picks": 4, "for_bvp": 6, "max_nodes": 1000},
-    full={"picks": 40, "for_bvp": 60, "max_nodes": 5000},
+    quick={"points": 200, "picks": 4, "for_bvp": 6, "max_nodes": 1000},
+    full={"points": 400, "picks": 40, "for_bvp": 60, "max_nodes": 5000},
     compute=compute,
     draw=draw,
     measured=measured,

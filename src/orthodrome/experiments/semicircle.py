@@ -46,7 +46,7 @@ def draw(results: Results) -> Figure:
     for points in results["drawn"]:
         curve(left, OURS, points, marker="")
     left.scatter(*results["drawn"][0, 0], s=40, color="black", zorder=6)
-    left.annotate("y", results["drawn"][0, 0], xytext=(6, 4), textcoords="offset points", fontsize=12)
+    left.annotate("y", results["drawn"][0, 0], xytext=(-14, -4), textcoords="offset points", fontsize=12)
     left.set_title("data, and geodesics by Algorithm 1")
     index = np.arange(1, len(rows[OURS]["length"]) + 1)
     top = 1.6 * np.nanmax(rows[OURS]["length"])
@@ -71,7 +71,10 @@ def measured(results: Results) -> str:
     ms = {who: 1e3 * np.median(row["seconds"]) for who, row in rows.items()}
     times = ", ".join(f"{who} {value:.1f}" for who, value in ms.items())
     company = ", ".join(f"{who} {1e3 * np.median(part['seconds']):.2f}" for who, part in together.items())
-    return f"not converged (failed at knots): {contest.failures(rows)}; median ms one at a time: {times}; all in one call: {company}"
+    return (
+        f"not converged (failed at knots): {contest.failures(rows)}; median ms one at a time: {times}; all in one "
+        f"call: {company}"
+    )
 
 
 EXPERIMENT = Experiment(
