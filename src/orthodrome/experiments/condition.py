@@ -1,6 +1,7 @@
 """Fig. 1: how ill-conditioned the Jacobian of the geodesic equation is on a manifold learned from data."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -20,7 +21,7 @@ ROOM = 0.4
 def log_condition(metric: Metric, x: Array) -> Array:
     """log₁₀ of the condition number of ∂f(x, v)/∂x at points (M, d): (M,). NaN where f does not vary at all."""
     with double_precision():
-        jacobian = jax.jit(jax.vmap(jax.jacfwd(lambda y: metric.acceleration_at(y, VELOCITY))))(x)
+        jacobian = jax.jit(jax.vmap(jax.jacfwd(lambda y: metric.acceleration_at(y, jnp.asarray(VELOCITY)))))(x)
     values = np.linalg.svd(np.asarray(jacobian), compute_uv=False)
     with np.errstate(all="ignore"):
         return np.log10(values[:, 0] / values[:, -1])

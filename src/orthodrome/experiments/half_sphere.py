@@ -99,7 +99,7 @@ EXPERIMENT = Experiment(
     "Fig. 8: the latent space of a half sphere",
     f"one pair: {OURS} 2.52, bvp5c 3.65, {HH} 3.30; {OURS} always finds the shortest path, is faster on easy pairs "
     "and a little slower on hard ones",
-    quick={"points": 400, "epochs": 200, "picks": 5, "for_bvp": 10},
+    quick={"points": 300, "epochs": 100, "picks": 4, "for_bvp": 10},
     full={"points": 1000, "epochs": 1000, "picks": 50, "for_bvp": 1225},
     compute=compute,
     draw=draw,

@@ -76,7 +76,7 @@ EXPERIMENT = Experiment(
     "scaling",
     "Appendix: scaling with mesh and dimension",
     "sublinear in N; more iterations in more dimensions",
-    quick={"points": 200, "targets": 10, "dims": [2, 5], "meshes": [5, 10, 50]},
+    quick={"points": 200, "targets": 10, "dims": [2, 3], "meshes": [5, 10, 50]},
     full={"points": 1000, "targets": 100, "dims": [3, 5, 10, 25, 50], "meshes": [5, 10, 25, 50, 100]},
     compute=compute,
     draw=draw,

@@ -86,7 +86,7 @@ EXPERIMENT = Experiment(
     "Fig. 9: the latent space of a split sphere",
     "within a half, Algorithm 1 and bvp5c take about as long; across, both take much longer and often fail, "
     "Algorithm 1 less often",
-    quick={"points": 400, "epochs": 200, "targets": 10},
+    quick={"points": 300, "epochs": 100, "targets": 6},
     full={"points": 1000, "epochs": 1000, "targets": 100},
     compute=compute,
     draw=draw,
