@@ -93,3 +93,32 @@ def test_a_mesh_grows_where_the_equation_is_hard():
 def test_an_order_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="order should be one of 4, 5; 3 arrived"):
         od.Collocation(order=3)
+
+
+def test_a_curve_that_newton_has_not_reached_is_not_converged(monkeypatch):
+    field = lambda y: np.stack([y[:, 1], 25 * y[:, 0]], axis=1)
+    t = np.linspace(0, 1, 5)
+    guess = np.stack([t * np.sinh(5), np.full_like(t, np.sinh(5))], axis=1)
+    monkeypatch.setattr(lobatto, "NEWTON_STEPS", 0)
+    _, status, _ = lobatto.solve(field, t, guess, 1e9, 20)  # any residual would do
+    assert status == od.Status.MAX_NODES
+
+
+def test_a_step_to_where_the_equation_is_not_finite_is_shortened():
+    def field(y):  # c'' = c'² / (2c) for c > 0, solved by c = (1 + t)²
+        if np.any(y[:, 0] <= 0):
+            raise FloatingPointError
+        return np.stack([y[:, 1], y[:, 1] ** 2 / (2 * y[:, 0])], axis=1)
+
+    t = np.linspace(0, 1, 6)
+    wild = np.stack([1 + 3 * t, -60 * np.sin(6 * t)], axis=1)
+    found, status, _ = lobatto.solve(field, t, wild, 1e-8, 500)
+    assert status == od.Status.CONVERGED
+    np.testing.assert_allclose(found.y[:, 0], (1 + found.t) ** 2, rtol=1e-7)
+
+
+def test_a_singular_matrix_is_told(monkeypatch):
+    flat = lambda y: np.zeros_like(y)  # y' = 0 cannot go from 0 to 1
+    t = np.linspace(0, 1, 3)
+    _, status, _ = lobatto.solve(flat, t, np.stack([t, 0 * t], axis=1), 1e-3, 50)
+    assert status == od.Status.SINGULAR_JACOBIAN

@@ -195,3 +195,17 @@ def test_bounds_of_another_dimension_are_refused(semicircle):
     data, _, metric = semicircle
     with pytest.raises(ValueError, match=r"bound has shape \(3, 3\), the problems have 2 coordinates"):
         od.shortest_path(metric, data[0], data[1], od.HennigHauberg(bound=np.eye(3)))
+
+
+def test_its_noise_is_a_covariance_also_where_absolute_values_would_leave_none(rng):
+    from orthodrome.solvers.hennig_hauberg import _propagated
+
+    roots = rng.standard_normal((300, 8, 8))
+    covariance = (roots @ roots.swapaxes(1, 2)).reshape(300, 2, 4, 2, 4)
+    U, U_dot = np.eye(4), np.eye(4)
+    spread = _propagated(covariance, U, U_dot)
+    plain = covariance[:, 0, :, 0] + covariance[:, 1, :, 1] + np.abs(covariance[:, 1, :, 0])
+    plain = plain + np.abs(covariance[:, 0, :, 1])
+    bad = np.linalg.eigvalsh(plain).min(axis=1) < -1e-9
+    assert bad.any() and np.linalg.eigvalsh(spread).min() > -1e-9
+    np.testing.assert_allclose(spread[~bad], 0.5 * (plain + plain.swapaxes(1, 2))[~bad], atol=1e-9)

@@ -199,7 +199,7 @@ def reproduce(
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Which experiments; all for none.")
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full/--quick", help="The paper's sizes (hours), or small ones (minutes).")
+        bool, typer.Option("--full/--quick", help="The paper's sizes (an hour or two), or small ones (minutes).")
     ] = False,
     seed: Annotated[int, typer.Option(help="Of data, models and choices.")] = 0,
     out_dir: Annotated[Path, typer.Option("--out", help="Folder for results, figures and the report.")] = Path(
@@ -220,8 +220,9 @@ def reproduce(
         out.print(table)
         raise typer.Exit
     scale = "full" if full else "quick"
+    tell = experiments.Tell(lambda text: say.print(text, soft_wrap=True), lambda text: say.status(text))
     try:
-        for experiment, summary in experiments.reproduce(names or [], scale, seed, out_dir, say.print):
+        for experiment, summary in experiments.reproduce(names or [], scale, seed, out_dir, tell):
             out.print(f"{experiment.name}, {summary.seconds:.0f} s", style="bold")
             out.print(f"  paper: {summary.paper}\n  measured: {summary.measured}", soft_wrap=True)
             out.print(f"  figure: {out_dir / scale / summary.figure}", soft_wrap=True)

@@ -53,21 +53,29 @@ def sphere(n: int = 400, noise: float = 0.1, random_state: Any = None) -> Array:
 
 
 def semicircle_in(
-    dim: int, n: int = 1000, noise: float = 0.1, random_state: Any = None, restandardize: bool = False
-) -> Array:
+    dim: int,
+    n: int = 1000,
+    noise: float = 0.1,
+    random_state: Any = None,
+    restandardize: bool = False,
+    return_angle: bool = False,
+) -> Any:
     """The semicircle in `dim` dimensions: standardised in two, embedded by an orthogonal basis, with noise. (n, dim).
+    With `return_angle` also the angles (n,).
 
     One sentence of the paper can be read as standardising every axis again after the embedding, which stretches the
     curve by √(dim/2) and makes the problems much harder: `restandardize=True` does that.
     """
     dim = _boundary.as_count(dim, "dim", 2)
     rng, n = _start(n, noise, random_state)
-    flat = _standardized(_circle(rng.uniform(0, np.pi, n)))
+    angle = rng.uniform(0, np.pi, n)
+    flat = _standardized(_circle(angle))
     basis, _ = np.linalg.qr(rng.standard_normal((dim, 2)))
     embedded = flat @ basis.T
     if restandardize:
         embedded = _standardized(embedded)
-    return embedded + noise * rng.standard_normal((n, dim))
+    data = embedded + noise * rng.standard_normal((n, dim))
+    return (data, angle) if return_angle else data
 
 
 def half_sphere(n: int = 1000, noise: float = 0.1, random_state: Any = None) -> Array:

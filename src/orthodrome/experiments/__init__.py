@@ -3,9 +3,10 @@
 import gc
 import importlib.util
 import json
-from collections.abc import Callable, Iterator, Sequence
+import os
+import platform
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 
@@ -28,7 +29,7 @@ from orthodrome.experiments import (
     steps,
     tangent,
 )
-from orthodrome.experiments.base import SUMMARY, Experiment, Summary, perform, write
+from orthodrome.experiments.base import SUMMARY, Experiment, Summary, Tell, perform, write
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
@@ -74,15 +75,15 @@ def require(names: Sequence[str]) -> list[Experiment]:
 
 
 def reproduce(
-    names: Sequence[str], scale: str, seed: int, out: Path, say: Callable[[str], Any]
+    names: Sequence[str], scale: str, seed: int, out: Path, tell: Tell
 ) -> Iterator[tuple[Experiment, Summary]]:
     """Run experiments one after another; yields each as it ends, and keeps the report of all up to date."""
     _boundary.one_of(scale, "scale", SCALES)
     _boundary.as_count(seed, "seed", 0)
     folder = out / scale
     for experiment in require(names):
-        say(f"{experiment.name}: {experiment.title}")
-        summary = perform(experiment, folder / experiment.name, scale, seed, say)
+        tell.say(f"{experiment.name}: {experiment.title}")
+        summary = perform(experiment, folder / experiment.name, scale, seed, tell)
         text = report(finished(folder), scale)
         write(folder / REPORT, lambda path, text=text: path.write_text(text))  # type: ignore[misc]
         yield experiment, summary
@@ -99,10 +100,19 @@ def finished(folder: Path) -> list[Summary]:
 def report(summaries: Sequence[Summary], scale: str) -> str:
     """Markdown: a table of all, paper beside measured; then each with its figure and numbers."""
     total = sum(summary.seconds for summary in summaries)
-    lines = [f"# The {scale} run: {total / 60:.1f} minutes", "", "| | paper | measured |", "|---|---|---|"]
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, jax {jax.__version__}"
+    lines = [f"# The {scale} run: {total / 60:.1f} minutes", "", machine, "", "| | paper | measured |", "|---|---|---|"]
     lines += [f"| {one.title} | {one.paper} | {one.measured} |" for one in summaries]
     for one in summaries:
-        lines += ["", f"## {one.title}", "", f"`orthodrome reproduce {one.name} --{scale}`, {one.seconds:.0f} s", ""]
+        lines += [
+            "",
+            f"## {one.title}",
+            "",
+            f"`orthodrome reproduce {one.name} --{scale} --seed {one.seed}`, {one.seconds:.0f} s",
+            "",
+        ]
+        if len(one.codes) > 1:
+            lines += [f"Its parts were made by {len(one.codes)} versions of the code.", ""]
         lines += [f"paper: {one.paper}", "", f"measured: {one.measured}", "", f"![{one.title}]({one.figure})"]
         if one.table:
             header, *rows = one.table

@@ -13,7 +13,7 @@ from orthodrome.curves import GPCurve
 from orthodrome.experiments import contest, variants
 from orthodrome.experiments.base import Array, Experiment, Part, Results, Run
 from orthodrome.experiments.figures import sheet
-from orthodrome.judging import Case, Judgement
+from orthodrome.judging import RTOL, Case, Judgement
 from orthodrome.metrics import Metric
 
 STEPS = ("backtracking", "mann", "ishikawa", "anderson")
@@ -42,7 +42,9 @@ def compute(run: Run) -> Results:
     groups: dict[str, dict[str, Part]] = {}
 
     def add(group: str, name: str, make: Callable[..., dict[str, Array]], *arguments: Any) -> None:
-        key = "".join(c for c in f"{group} {name}".lower() if c.isalnum() or c == " ").replace(" ", "-")
+        key = "".join(c for c in f"{group} {name}".lower() if (c.isascii() and c.isalnum()) or c == " ").replace(
+            " ", "-"
+        )
         groups.setdefault(group, {})[name] = run.part(key, make, problems, *arguments)
 
     for mesh in run.settings.meshes:
@@ -80,16 +82,22 @@ def iterated(problems: Problems, processes: Callable[[int], Any], one_by_one: bo
     began = time.perf_counter()
     found = variants.iterate(metric, a, b, processes, one_by_one)
     took = (time.perf_counter() - began) / len(a)
-    verdict = Judgement(Case(metric, found.curve, a, b, contest.solvers()[contest.OURS].rtol)).verdict
+    length, at_knots, between = np.zeros((3, len(a)))
+    certified = np.zeros(len(a), bool)
+    for rows, curve in found.curves:
+        verdict = Judgement(Case(metric, curve, a[rows], b[rows], RTOL)).verdict
+        length[rows], certified[rows] = verdict.length, verdict.certified
+        at_knots[rows] = contest.missed(metric, curve, np.linspace(0, 1, mesh))
+        between[rows] = contest.missed(metric, curve, np.linspace(0, 1, contest.LOOKS))
     return {
         "seconds": np.full(len(a), took),
         "converged": found.converged,
         "iterations": found.iterations,
         "evaluations": found.evaluations,
-        "length": verdict.length,
-        "certified": verdict.certified,
-        "at_knots": contest.missed(metric, found.curve, np.linspace(0, 1, mesh)),
-        "between": contest.missed(metric, found.curve, np.linspace(0, 1, contest.LOOKS)),
+        "length": length,
+        "certified": certified,
+        "at_knots": at_knots,
+        "between": between,
     }
 
 
@@ -102,15 +110,15 @@ def relearned(problems: Problems, mesh: int) -> dict[str, Array]:
     times = np.linspace(0, 1, contest.LOOKS)
     after, length, factor = np.zeros((3, len(a)))
     assert isinstance(path.curve, GPCurve)
-    for rows, chosen, curve in variants.likeliest(path.curve, FACTORS):
+    for rows, chosen, curve in variants.likeliest(path.curve, metric.prior_covariance(a.shape[1]), FACTORS):
         after[rows], factor[rows] = contest.missed(metric, curve, times), chosen
-        length[rows] = Judgement(Case(metric, curve, a[rows], b[rows], 1e-4)).verdict.length
+        length[rows] = Judgement(Case(metric, curve, a[rows], b[rows], RTOL)).verdict.length
     before = contest.missed(metric, path.curve, times)
     return {"before": before, "after": after, "factor": factor, "length_before": path.length, "length_after": length}
 
 
 def draw(results: Results) -> Figure:
-    """Iterations of each variant; the asymmetry of each kernel."""
+    """Iterations of each variant."""
     groups = {name: rows for name, rows in results["groups"].items() if not name.startswith("lengthscale")}
     figure, axes = sheet(3, rows=-(-len(groups) // 3), width=4.2, height=2.6)
     for ax, (group, rows) in zip(axes, groups.items(), strict=False):
@@ -118,17 +126,15 @@ def draw(results: Results) -> Figure:
         for y, row in zip(place, rows.values(), strict=True):
             counts = row["iterations"][row["converged"]]
             if len(counts):
-                box = {"vert": False, "widths": 0.5, "showfliers": False, "medianprops": {"color": "black"}}
+                box = {
+                    "orientation": "horizontal",
+                    "widths": 0.5,
+                    "showfliers": False,
+                    "medianprops": {"color": "black"},
+                }
                 ax.boxplot(counts + 1, positions=[y], manage_ticks=False, **box)
-            ax.annotate(
-                f"{contest.percent(contest.unconverged(row))} not converged",
-                (1.0, y),
-                xycoords=("axes fraction", "data"),
-                ha="right",
-                va="bottom",
-                fontsize=7,
-            )
-        ax.set_yticks(place, list(rows), fontsize=7)
+        names = [f"{name}\n({contest.percent(contest.unconverged(row))} not converged)" for name, row in rows.items()]
+        ax.set_yticks(place, names, fontsize=7)
         ax.set(xscale="log", xlabel="1 + iterations of those that converged", title=group, ylim=(-0.6, len(rows) - 0.2))
     return figure
 
@@ -139,55 +145,43 @@ def measured(results: Results) -> str:
     for group, rows in results["groups"].items():
         if group.startswith("lengthscale"):
             row = rows["type-II likelihood"]
-            fine = np.isfinite(row["before"]) & np.isfinite(row["after"])
-            change = np.nanmedian(np.abs(row["length_after"] / row["length_before"] - 1)[fine])
+            change = np.abs(row["length_after"] / row["length_before"] - 1)
+            change = np.median(change[np.isfinite(change)]) if np.isfinite(change).any() else 0.0
+            edge = np.mean((row["factor"] == row["factor"].min()) | (row["factor"] == FACTORS.max()))
             told.append(
-                f"{group}: after type-II likelihood (median factor {np.median(row['factor']):.2f}) the residual "
-                f"between the knots goes from {np.median(row['before']):.2g} to {np.median(row['after']):.2g}, lengths "
-                f"change by {change:.1e}"
+                f"{group}: after type-II likelihood (median factor {np.median(row['factor']):.2f}, {edge:.0%} at the edge "
+                f"of what was tried) the residual between the knots goes from {np.median(row['before']):.2g} to "
+                f"{np.median(row['after']):.2g}, lengths change by {change:.1e}"
             )
-        else:
-            told.append(
-                f"{group}: "
-                + ", ".join(
-                    f"{name} {contest.percent(contest.unconverged(row))} not converged" for name, row in rows.items()
-                )
+            continue
+        clauses = []
+        for name, row in rows.items():
+            extra = (
+                f", {turned(row)} apart if time is reversed"
+                if "asymmetry" in row and group.startswith("kernel")
+                else ""
             )
+            lost, took = contest.percent(contest.unconverged(row)), 1e3 * row["seconds"].mean()
+            clauses.append(f"{name} {lost} not converged, {took:.2f} ms{extra}")
+        told.append(f"{group}: " + ", ".join(clauses))
     return "; ".join(told)
 
 
+def turned(row: Part) -> str:
+    """How far apart a path and the one back are, for those that both converged."""
+    apart = row["asymmetry"][np.isfinite(row["asymmetry"])]
+    return f"{np.median(apart):.1e}" if len(apart) else "–"
+
+
 def table(results: Results) -> list[list[str]]:
-    """Failures, iterations, time, asymmetry."""
-    out = [
-        [
-            "",
-            "variant",
-            "failed",
-            "failed between knots",
-            "median iterations",
-            "ms a path",
-            "changes by, if time is reversed",
-        ]
-    ]
+    """The tests, iterations, evaluations, time, asymmetry."""
+    out = [["", "variant", *contest.TESTS, "median iterations", "ms a path", "apart, if time is reversed"]]
     for group, rows in results["groups"].items():
         for name, row in rows.items():
-            if "iterations" not in row:
-                continue
-            turned = (
-                f"{np.nanmedian(row['asymmetry']):.1e}"
-                if "asymmetry" in row and np.isfinite(row["asymmetry"]).any()
-                else ""
-            )
-            out.append(
-                [
-                    group,
-                    name,
-                    *(contest.percent(test(row)) for test in contest.TESTS.values()),
-                    f"{np.median(row['iterations']):.0f}",
-                    f"{1e3 * row['seconds'].mean():.2f}",
-                    turned,
-                ]
-            )
+            if "iterations" in row:
+                shares = [contest.percent(test(row)) for test in contest.TESTS.values()]
+                numbers = [f"{np.median(row['iterations']):.0f}", f"{1e3 * row['seconds'].mean():.2f}"]
+                out.append([group, name, *shares, *numbers, turned(row) if "asymmetry" in row else ""])
     return out
 
 

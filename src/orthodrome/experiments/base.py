@@ -1,10 +1,13 @@
 """What every experiment is: it computes in parts that are kept, draws what was kept, and says what it measured."""
 
+import contextlib
 import dataclasses
+import functools
+import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,8 +24,8 @@ Results = dict[str, Any]
 """What `Experiment.compute` hands to the figure and to the sentence: parts, and what they are parts of."""
 
 SETTINGS, SUMMARY, FIGURE = "settings.json", "summary.json", "figure.png"
-SECONDS = "seconds of the part"
-"""Where a part's file keeps how long it took."""
+SECONDS, CODE = "seconds of the part", "code of the part"
+"""Where a part's file keeps how long it took, and by which code it was made."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,9 +38,9 @@ class Experiment:
     paper: str
     """What the paper says came out."""
     quick: Mapping[str, Any]
-    """Settings of a run of some seconds."""
+    """Small settings: a run of a minute or so."""
     full: Mapping[str, Any]
-    """Settings of the paper."""
+    """The paper's settings; a solver that takes too long for them gets fewer problems, and the results say how many."""
     compute: "Callable[[Run], Results]"
     draw: Callable[[Results], Figure]
     measured: Callable[[Results], str]
@@ -57,20 +60,41 @@ class Summary:
     paper: str
     measured: str
     table: list[list[str]]
+    seed: int
     seconds: float
     """What its parts took, also those of an earlier run."""
+    codes: list[str]
+    """The versions of the library's code that made its parts: more than one, if it was changed between two runs."""
     figure: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Tell:
+    """How people are told of what is going on."""
+
+    say: Callable[[str], Any] = print
+    """A line, when something is finished."""
+    working: Callable[[str], AbstractContextManager[Any]] = contextlib.nullcontext
+    """What is under way, for as long as it is."""
+
+
+@functools.cache
+def code() -> str:
+    """A name for the library's code as it is: eight letters that change with any of its files."""
+    package = Path(od.__file__).parent
+    texts = (file.read_bytes() for file in sorted(package.rglob("*.py")))
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:8]
 
 
 class Run:
     """An experiment under way: its settings, and the parts of it that are finished."""
 
     def __init__(
-        self, experiment: Experiment, folder: Path, settings: Mapping[str, Any], seed: int, say: Callable[[str], Any]
+        self, experiment: Experiment, folder: Path, settings: Mapping[str, Any], seed: int, tell: "Tell"
     ) -> None:
         """A folder that holds an experiment with other settings is refused, before anything is computed or lost."""
-        self.settings, self.seed, self.folder, self.say = SimpleNamespace(**settings), seed, folder, say
-        self.seconds = 0.0
+        self.settings, self.seed, self.folder, self.tell = SimpleNamespace(**settings), seed, folder, tell
+        self.seconds, self.codes = 0.0, set[str]()
         made_with = {"experiment": experiment.name, "version": od.__version__, "seed": seed, **settings}
         made_with = json.loads(json.dumps(made_with))
         file = folder / SETTINGS
@@ -88,13 +112,16 @@ class Run:
         file = self.folder / f"{name}.npz"
         if not file.exists():
             began = time.perf_counter()
-            arrays: dict[str, Any] = {key: np.asarray(value) for key, value in make(*arguments).items()}
+            with self.tell.working(f"  {name} …"):
+                arrays: dict[str, Any] = {key: np.asarray(value) for key, value in make(*arguments).items()}
             took = time.perf_counter() - began
-            write(file, lambda path: np.savez(path, **arrays | {SECONDS: np.asarray(took)}))
-            self.say(f"  {name}: {took:.1f} s")
+            arrays |= {SECONDS: np.asarray(took), CODE: np.asarray(code())}
+            write(file, lambda path: np.savez(path, **arrays))
+            self.tell.say(f"  {name}: {took:.1f} s")
         with np.load(file, allow_pickle=False) as stored:
             part = dict(stored)
         self.seconds += float(part.pop(SECONDS))
+        self.codes.add(str(part.pop(CODE)))
         return part
 
     def model(self, name: str, train: Callable[[], od.models.VAE]) -> od.models.VAE:
@@ -111,7 +138,7 @@ class Run:
 
 def write(file: Path, put: Callable[[Path], Any]) -> None:
     """Write a file all at once: whoever is killed meanwhile leaves either the old one or the new."""
-    draft = file.with_name(f".{os.getpid()}-{file.name}")
+    draft = file.with_name(f".{file.name}.draft")
     try:
         put(draft)
         draft.replace(file)
@@ -119,11 +146,11 @@ def write(file: Path, put: Callable[[Path], Any]) -> None:
         draft.unlink(missing_ok=True)
 
 
-def perform(experiment: Experiment, folder: Path, scale: str, seed: int, say: Callable[[str], Any]) -> Summary:
+def perform(experiment: Experiment, folder: Path, scale: str, seed: int, tell: Tell) -> Summary:
     """Compute what is missing, draw, and write the summary."""
     import matplotlib.pyplot as plt
 
-    run = Run(experiment, folder, getattr(experiment, scale), seed, say)
+    run = Run(experiment, folder, getattr(experiment, scale), seed, tell)
     results = experiment.compute(run)
     figure = experiment.draw(results)
     write(folder / FIGURE, lambda path: figure.savefig(path, dpi=150, format="png"))
@@ -134,7 +161,9 @@ def perform(experiment: Experiment, folder: Path, scale: str, seed: int, say: Ca
         paper=experiment.paper,
         measured=experiment.measured(results),
         table=experiment.table(results) if experiment.table else [],
+        seed=seed,
         seconds=run.seconds,
+        codes=sorted(run.codes),
         figure=f"{folder.name}/{FIGURE}",
     )
     write(folder / SUMMARY, lambda path: path.write_text(json.dumps(dataclasses.asdict(summary), indent=1)))

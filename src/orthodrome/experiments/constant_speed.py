@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import orthodrome as od
+from orthodrome.experiments import contest
 from orthodrome.experiments.base import Experiment, Results, Run
 from orthodrome.experiments.figures import legend, sheet
 
@@ -26,38 +27,46 @@ def compute(run: Run) -> Results:
     order = np.argsort(angle)
     start, ends = data[order[10]], data[order[[110, 105, 100, 95]]]
 
-    def speeds(mesh: int) -> dict[str, object]:
+    def speeds(mesh: int, tol: float) -> dict[str, object]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", od.ConvergenceWarning)  # it is in the table
-            path = od.shortest_path(metric, start, ends, od.FixedPoint(mesh=mesh, tol=run.settings.tol))
-        return {"speed": path.speed(TIMES), "converged": path.converged, "length": path.length}
+            path = od.shortest_path(metric, start, ends, od.FixedPoint(mesh=mesh, tol=tol))
+        knots = contest.missed(metric, path.curve, np.linspace(0, 1, mesh))
+        between = contest.missed(metric, path.curve, np.linspace(0, 1, contest.LOOKS))
+        found = {"speed": path.speed(TIMES), "length": path.length, "certified": path.certified}
+        return found | {"converged": path.converged, "at_knots": knots, "between": between}
 
-    parts = {mesh: run.part(f"mesh-{mesh}", speeds, mesh) for mesh in MESHES}
+    parts, strict = (
+        {mesh: run.part(f"mesh-{mesh}-{tol:g}", speeds, mesh, tol) for mesh in MESHES}
+        for tol in (run.settings.tol, run.settings.strict_tol)
+    )
     auto = run.part("auto", lambda: {"length": od.shortest_path(metric, start, ends).length})
-    return {"parts": parts, "auto": auto}
+    return {"parts": parts, "strict": strict, "tols": (run.settings.tol, run.settings.strict_tol), "auto": auto}
 
 
 def draw(results: Results) -> Figure:
-    """The spread of the speed, relative to its mean, against N."""
-    figure, (ax,) = sheet(1, width=4.4)
-    for k, (marker, dash) in enumerate(zip("os^D", ("-", "--", "-.", ":"), strict=True)):
-        relative = [part["speed"][k].std() / part["speed"][k].mean() for part in results["parts"].values()]
-        ax.plot(
-            MESHES, relative, marker=marker, linestyle=dash, color=str(0.18 * k), markersize=4, label=f"curve {k + 1}"
-        )
-    ax.set(xscale="log", yscale="log", xlabel="knots N", ylabel="standard deviation of the speed / mean")
-    ax.set_xticks(MESHES, MESHES)
-    ax.minorticks_off()
-    legend(ax)
+    """The spread of the speed, relative to its mean, against N, with the paper's tolerance and with a strict one."""
+    figure, axes = sheet(2, width=3.8)
+    for ax, parts, tol in zip(axes, (results["parts"], results["strict"]), results["tols"], strict=True):
+        for k, (marker, dash) in enumerate(zip("os^D", ("-", "--", "-.", ":"), strict=True)):
+            relative = [part["speed"][k].std() / part["speed"][k].mean() for part in parts.values()]
+            style = {"marker": marker, "linestyle": dash, "color": str(0.18 * k), "markersize": 4}
+            ax.plot(MESHES, relative, label=f"curve {k + 1}", **style)
+        ax.set(xscale="log", yscale="log", xlabel="knots N", title=f"tolerance {tol:g}", ylim=(1e-6, 1))
+        ax.set_xticks(MESHES, MESHES)
+        ax.minorticks_off()
+    axes[0].set_ylabel("standard deviation of the speed / mean")
+    legend(axes[0], loc="lower left")
     return figure
 
 
 def measured(results: Results) -> str:
-    """The least and the greatest mesh."""
-    spread = {mesh: part["speed"].std(axis=1).mean() for mesh, part in results["parts"].items()}
-    return "mean standard deviation of the speed: " + ", ".join(
-        f"N = {mesh}: {value:.2g}" for mesh, value in spread.items()
-    )
+    """For each mesh, with both tolerances."""
+    told = []
+    for parts, tol in zip((results["parts"], results["strict"]), results["tols"], strict=True):
+        spread = ", ".join(f"{part['speed'].std(axis=1).mean():.2g}" for part in parts.values())
+        told.append(f"with tolerance {tol:g} {spread}")
+    return f"mean standard deviation of the speed for N = {', '.join(map(str, MESHES))}: " + "; ".join(told)
 
 
 def table(results: Results) -> list[list[str]]:
@@ -69,15 +78,17 @@ def table(results: Results) -> list[list[str]]:
             speed, note = part["speed"][k], "" if part["converged"][k] else " not converged"
             cells.append(f"{speed.mean():.2f}({speed.std():.4f}){note}")
         rows += [[f"#{k + 1}", *cells, f"{results['auto']['length'][k]:.3f}"], [f"paper #{k + 1}", *PAPER[k + 1], ""]]
-    return rows
+    for name, test in contest.TESTS.items():
+        rows.append([name, *(f"{test(part).sum()} of 4" for part in results["parts"].values()), ""])
+    return [*rows, ["certified", *(f"{part['certified'].sum()} of 4" for part in results["parts"].values()), ""]]
 
 
 EXPERIMENT = Experiment(
     "constant-speed",
     "Appendix: constant speed",
     "the speed's standard deviation falls from about 0.5 (N = 5) to 0.0004 (N = 100)",
-    quick={"tol": 0.1},
-    full={"tol": 0.1},
+    quick={"tol": 0.1, "strict_tol": 1e-8},
+    full={"tol": 0.1, "strict_tol": 1e-8},
     compute=compute,
     draw=draw,
     measured=measured,

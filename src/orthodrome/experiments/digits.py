@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 import orthodrome as od
 from orthodrome.experiments.base import Array, Experiment, Part, Results, Run
 from orthodrome.experiments.contest import AUTO, BVP4, OURS, slug
-from orthodrome.experiments.figures import scene, sheet
+from orthodrome.experiments.figures import legend_below, scene, sheet
 
 LINEAR = "linear"
 DIGITS = (0, 1, 2)
@@ -93,7 +93,7 @@ def draw(results: Results) -> Figure:
             zorder=4,
             label=who,
         )
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, -0.1), ncols=3, frameon=False, fontsize=8)
+    legend_below(figure, ax, 3)
     ax.set_title("codes of handwritten digits, and centers")
     return figure
 

@@ -6,22 +6,19 @@ from matplotlib.figure import Figure
 import orthodrome as od
 from orthodrome.experiments import contest
 from orthodrome.experiments.base import Array, Experiment, Part, Results, Run
-from orthodrome.experiments.figures import bars, legend, line, sheet
+from orthodrome.experiments.figures import bars, legend_below, line, sheet
 
-READINGS = {"standardised once": False, "standardised again": True}
+READINGS = {"standardised once, random base": False, "standardised again, base at an end": True}
 """The paper's sentence can be read in both ways: see `datasets.semicircle_in`."""
 
 
 def problems(run: Run, dim: int, again: bool) -> tuple[od.Metric, Array, Array]:
     """The metric, a base point and the subset. Where axes are standardised again the base is an end of the curve."""
     s = run.settings
-    data = od.datasets.semicircle_in(dim, s.points, random_state=run.seed, restandardize=again)
+    data, angle = od.datasets.semicircle_in(dim, s.points, 0.1, run.seed, restandardize=again, return_angle=True)
     chosen = np.random.default_rng([run.seed, 1]).choice(len(data), s.targets + 1, replace=False)
     metric = od.LocalPCA(data, sigma=0.25, rho=0.01)
-    base = data[chosen[0]]
-    if again:
-        along = np.linalg.svd(data - data.mean(axis=0), full_matrices=False)[2][0]
-        base = data[np.argmax(data @ along)]
+    base = data[np.argmax(angle) if again else chosen[0]]
     return metric, np.broadcast_to(base, (s.targets, dim)), data[chosen[1:]]
 
 
@@ -55,7 +52,7 @@ def draw(results: Results) -> Figure:
         }
         bars(shares, [f"D = {dim}" for dim in dims], share)
         shares.set(ylabel="% not converged", ylim=(0, 128))
-    legend(axes[0], ncols=2, fontsize=7)
+    legend_below(figure, axes[0], 5)
     return figure
 
 
@@ -67,12 +64,17 @@ def measured(results: Results) -> str:
         shares = {
             who: "/".join(
                 f"{100 * contest.unconverged(rows[who]).mean():.0f} ({100 * contest.failed(rows[who]).mean():.0f})"
+                + (
+                    f" of {len(rows[who]['length'])}"
+                    if len(rows[who]["length"]) < len(rows[contest.OURS]["length"])
+                    else ""
+                )
                 for rows in by_dim.values()
             )
             for who in whom
         }
         each = ", ".join(f"{who} {share}" for who, share in shares.items())
-        told.append(f"{reading}, D = {'/'.join(map(str, by_dim))}, % not converged (failed at knots): {each}")
+        told.append(f"{reading}, D = {'/'.join(map(str, by_dim))}, % {contest.FAILURES}: {each}")
     return "; ".join(told)
 
 

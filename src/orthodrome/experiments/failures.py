@@ -33,7 +33,11 @@ def compute(run: Run) -> Results:
 def draw(results: Results) -> Figure:
     """The paper's test, and what it does not see."""
     figure, axes = sheet(3, width=4.2)
-    titles = "not converged, by its own word", "failed the paper's test, at the knots", "failed it between the knots"
+    titles = (
+        "not converged, by its own word",
+        "curve fails the paper's test, at the knots",
+        "curve fails it between the knots",
+    )
     for ax, test, title in zip(axes, contest.TESTS.values(), titles, strict=True):
         share = {
             who: np.array([100 * test(rows[who]).mean() for rows in results["rows"].values()])
@@ -47,7 +51,7 @@ def draw(results: Results) -> Figure:
 
 def measured(results: Results) -> str:
     """Failures on each."""
-    return "not converged (failed at knots): " + "; ".join(
+    return f"{contest.FAILURES}: " + "; ".join(
         f"{name}: {contest.failures(rows)}" for name, rows in results["rows"].items()
     )
 

@@ -67,3 +67,8 @@ def curve(ax: Any, who: str, points: Array, **style: Any) -> None:
 def legend(ax: Any, **options: Any) -> None:
     """Without a frame."""
     ax.legend(**{"frameon": False, "fontsize": 8} | options)
+
+
+def legend_below(figure: Figure, ax: Any, columns: int) -> None:
+    """What is in `ax`, below everything."""
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8)

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 import orthodrome as od
 from orthodrome.experiments.base import Experiment, Results, Run
 from orthodrome.experiments.contest import AUTO, BVP4, BVP5, OURS
-from orthodrome.experiments.figures import curve, legend, sheet
+from orthodrome.experiments.figures import curve, legend_below, sheet
 from orthodrome.plotting import background
 
 START, END = np.array([-2.0, 0.1]), np.array([2.0, 0.1])
@@ -57,9 +57,10 @@ def draw(results: Results) -> Figure:
         # markers at other places for each, because several of the curves are the same
         places = (4 + 8 * k, 8 * len(results["paths"]))
         curve(ax, name, path["points"], label=label, marker="sDxo^v*"[k % 7], markersize=6, markevery=places)
-    ax.set(xticks=[], yticks=[], title="paths on [x, y, x² + y²], seen from above (length)")
+    ax.set(xticks=[], yticks=[])
+    ax.set_title("paths on [x, y, x² + y²], seen from above (length)", fontsize=10)
     ax.spines[:].set_visible(False)
-    legend(ax, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2)
+    legend_below(figure, ax, 2)
     return figure
 
 

@@ -42,9 +42,9 @@ def draw(results: Results) -> Figure:
             values = [unit * row[key].mean() for row in by_mesh.values()]
             ax.plot(meshes, values, looks[k % len(looks)], color=shade, markersize=4, linewidth=1.2, label=f"D = {dim}")
     for ax, label in zip(axes, ("mean ms a path, one problem a call", "mean iterations"), strict=True):
-        ax.set(xlabel="knots N", ylabel=label, ylim=(0, None))
+        ax.set(xlabel="knots N", ylabel=label)
     axes[0].set(xscale="log", yscale="log")
-    axes[0].set_ylim(auto=True)
+    axes[1].set_ylim(bottom=0)
     legend(axes[1])
     return figure
 
@@ -54,10 +54,15 @@ def measured(results: Results) -> str:
     every = [row for by_mesh in results["rows"].values() for row in by_mesh.values()]
     lost = np.mean([contest.unconverged(row).mean() for row in every])
     p = growth(results)
+    counts = {
+        dim: np.mean([row["iterations"].mean() for row in by_mesh.values()]) for dim, by_mesh in results["rows"].items()
+    }
+    by_dim = ", ".join(f"{count:.0f} for D = {dim}" for dim, count in counts.items())
     meshes = list(next(iter(results["rows"].values())))
     return (
         f"from N = {meshes[0]} to {meshes[-1]} the run time grows like N^{p:.2f}, "
-        f"{'sublinearly' if p < 1 else 'not sublinearly'}; {lost:.1%} of all paths did not converge"
+        f"{'sublinearly' if p < 1 else 'not sublinearly'}; mean iterations "
+        f"{by_dim}; {lost:.1%} of all paths did not converge"
     )
 
 
@@ -66,7 +71,7 @@ def table(results: Results) -> list[list[str]]:
     meshes = list(next(iter(results["rows"].values())))
     cell = lambda row: (
         f"{1e3 * row['seconds'].mean():.1f} ms, {row['iterations'].mean():.1f} iterations, "
-        f"{contest.percent(contest.unconverged(row))} not converged"
+        + ", ".join(f"{contest.percent(test(row))} {name}" for name, test in contest.TESTS.items())
     )
     rows = [[str(dim), *map(cell, by_mesh.values())] for dim, by_mesh in results["rows"].items()]
     return [["D", *(f"N = {mesh}" for mesh in meshes)], *rows]

@@ -71,7 +71,7 @@ def measured(results: Results) -> str:
     told = []
     for side, rows in _sides(results).items():
         times = ", ".join(latent.spread(who, row["seconds"]) for who, row in rows.items())
-        told.append(f"{side}: not converged (failed at knots) {contest.failures(rows)}; median {times}")
+        told.append(f"{side}: {contest.FAILURES} {contest.failures(rows)}; median {times}")
     return "; ".join(told)
 
 

@@ -10,7 +10,8 @@ from orthodrome.curves import GPCurve
 from orthodrome.experiments.base import Experiment, Results, Run
 from orthodrome.experiments.figures import legend, sheet
 
-TIMES = np.linspace(0, 1, 201)
+TIMES = np.linspace(0, 1, 181)
+"""The knots k/9 are among them."""
 
 
 def compute(run: Run) -> Results:
@@ -44,8 +45,8 @@ def compute(run: Run) -> Results:
 
 def draw(results: Results) -> Figure:
     """Accelerations, curve, velocities: before an update and after it."""
-    r, i = results["iterations"], min(results["shown"], len(results["iterations"]["z"]) - 2)
-    at_knots = np.searchsorted(TIMES, r["knots"]).clip(max=len(TIMES) - 1)
+    r, i = results["iterations"], max(0, min(results["shown"], len(results["iterations"]["z"]) - 2))
+    at_knots = np.rint(r["knots"] * (len(TIMES) - 1)).astype(int)
     figure, axes = sheet(3, height=3.4)
     panels = [
         ("a", "accelerations z", "#0b5c7a"),
@@ -53,7 +54,8 @@ def draw(results: Results) -> Figure:
         ("v", "1 · its velocity μ'", "#a01732"),
     ]
     for ax, (key, title, color) in zip(axes, panels, strict=True):
-        for step, dash, fill, label in ((i, "-", color, f"iteration {i}"), (i + 1, ":", "white", f"iteration {i + 1}")):
+        after = min(i + 1, len(r["z"]) - 1)
+        for step, dash, fill, label in ((i, "-", color, f"iteration {i}"), (after, ":", "white", f"iteration {after}")):
             lines = r[key][step]
             marks = r["z"][step] if key == "a" else lines[at_knots]
             ax.plot(*lines.T, color=color, linestyle=dash, linewidth=1.4)

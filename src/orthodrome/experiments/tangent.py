@@ -24,6 +24,7 @@ def compute(run: Run) -> Results:
         return {
             "points": path(np.linspace(0, 1, run.settings.points)),
             "length": path.length,
+            "certified": path.certified,
             "tangent": tangent,
             "norm": metric.norm(start, tangent),
             "reached": od.exp_map(metric, start, tangent),
@@ -53,7 +54,10 @@ def measured(results: Results) -> str:
     g = results["geodesic"]
     off = abs(g["norm"] - g["length"]) / g["length"]
     miss = np.linalg.norm(g["reached"] - g["end"])
-    return f"the tangent's norm is the length to {off:.0e}, and Exp(Log(y)) misses y by {miss:.0e}"
+    sure = "certified" if g["certified"] else "not certified"
+    return (
+        f"a path by Auto, {sure}; the tangent's norm is the length to {off:.0e}, and Exp(Log(y)) misses y by {miss:.0e}"
+    )
 
 
 EXPERIMENT = Experiment(

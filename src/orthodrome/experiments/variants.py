@@ -1,6 +1,7 @@
 """Variants of Algorithm 1 that the paper mentions in words, for the ablation: short loops in NumPy, not for use."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -45,7 +46,8 @@ class IntegratedWiener(Kernel):
 class Iterated(NamedTuple):
     """Where P problems ended."""
 
-    curve: GPCurve
+    curves: list[tuple[Array, GPCurve]]
+    """Which of the problems, and their curves, for each process under which some of them ended."""
     converged: Array
     iterations: Array
     evaluations: Array
@@ -67,37 +69,36 @@ def iterate(
     """
     P, d = start.shape
     N = len(processes(0).knots)
-    z = np.zeros((P, N, d))
-    iterations, evaluations, running = np.zeros(P, int), np.zeros(P, int), np.ones(P, bool)
-    converged = np.zeros(P, bool)
+    z, rows = np.zeros((P, N, d)), np.arange(P)
+    iterations, evaluations, converged = np.zeros(P, int), np.zeros(P, int), np.zeros(P, bool)
+    curves = []
     for i in range(max_iter + 1):
-        rows = np.flatnonzero(running)
-        if not len(rows):
-            break
-        process = processes(i)
-        look = _Look(metric, start[rows], end[rows], process)
+        look = _Look.at(metric, start[rows], end[rows], processes(i))
         f, e = look(z[rows])
         evaluations[rows] += N
-        done = np.all(e <= tol, axis=1)
-        converged[rows[done]] = True
-        running[rows[done | ~np.isfinite(e.sum(axis=1))]] = False
-        go = running[rows] & (i < max_iter)
-        rows, look, f, e = rows[go], look.take(go), f[go], e[go]
+        converged[rows] = np.all(e <= tol, axis=1)
+        stop = converged[rows] | ~np.isfinite(e.sum(axis=1)) | (i == max_iter)
+        if stop.any():
+            ended = rows[stop]
+            curves.append((ended, GPCurve(look.process, start[ended], end[ended], z[ended])))
+        rows, look, f, e = rows[~stop], look.take(~stop), f[~stop], e[~stop].sum(axis=1)
         if not len(rows):
             break
         target = look.sweep(z[rows]) if one_by_one else f
         evaluations[rows] += N if one_by_one else 0
-        moved, waiting = z[rows].copy(), np.ones(len(rows), bool)
+        waiting = np.arange(len(rows))
         for j in range(4):
-            trial = 3.0**-j * target + (1 - 3.0**-j) * z[rows]
-            better = look(trial)[1].sum(axis=1) <= e.sum(axis=1)
+            trial = 3.0**-j * target[waiting] + (1 - 3.0**-j) * z[rows[waiting]]
+            error = look.take(waiting)(trial)[1].sum(axis=1)
             evaluations[rows[waiting]] += N
-            take = waiting & (better | (j == 3))
-            moved[take] = trial[take]
-            waiting &= ~take
-        z[rows] = moved
+            accept = (error <= e[waiting]) | (j == 3)
+            # those that wait still need the old z: only the accepted are written
+            z[rows[waiting[accept]]] = trial[accept]
+            waiting = waiting[~accept]
+            if not len(waiting):
+                break
         iterations[rows] += 1
-    return Iterated(GPCurve(processes(max_iter), start, end, z), converged, iterations, evaluations)
+    return Iterated(curves, converged, iterations, evaluations)
 
 
 class _Look(NamedTuple):
@@ -107,13 +108,20 @@ class _Look(NamedTuple):
     start: Array
     end: Array
     process: GaussianProcess
+    A: Array
+    B: Array
+
+    @staticmethod
+    def at(metric: Metric, start: Array, end: Array, process: GaussianProcess) -> "_Look":
+        return _Look(metric, start, end, process, *_weights(process))
 
     def take(self, rows: Array) -> "_Look":
         return self._replace(start=self.start[rows], end=self.end[rows])
 
     def __call__(self, z: Array) -> tuple[Array, Array]:
         """f (P, N, d), and the squared errors (P, N)."""
-        c, v = (GPCurve(self.process, self.start, self.end, z).evaluate(self.process.knots, order) for order in (0, 1))
+        t, step = self.process.knots[:, None], (self.end - self.start)[:, None]
+        c, v = self.start[:, None] + t * step + self.A @ z, step + self.B @ z
         flat = lambda x: x.reshape(-1, x.shape[-1])
         with np.errstate(all="ignore"):
             f = self.metric.accelerations(flat(c), flat(v)).reshape(c.shape)
@@ -121,14 +129,18 @@ class _Look(NamedTuple):
 
     def sweep(self, z: Array) -> Array:
         """z with each knot's acceleration replaced by f in turn, on the curve that those before have made."""
-        z, step = z.copy(), (self.end - self.start)[:, None]
-        A, B = (self.process.weights(self.process.knots, order) for order in (0, 1))
+        z, step = z.copy(), self.end - self.start
         for n, t in enumerate(self.process.knots):
-            c = self.start + t * step[:, 0] + A[n] @ z
-            v = step[:, 0] + B[n] @ z
+            c, v = self.start + t * step + self.A[n] @ z, step + self.B[n] @ z
             with np.errstate(all="ignore"):
                 z[:, n] = self.metric.accelerations(c, v)
         return z
+
+
+@functools.lru_cache(maxsize=4)
+def _weights(process: GaussianProcess) -> tuple[Array, Array]:
+    """Of the mean and of its velocity at the knots: made once for each process."""
+    return process.weights(process.knots, 0), process.weights(process.knots, 1)
 
 
 def annealed(mesh: int, noise: float) -> Callable[[int], GaussianProcess]:
@@ -156,10 +168,11 @@ def _process(mesh: int, noise: float) -> GaussianProcess:
     return GaussianProcess(np.linspace(0, 1, mesh), SquaredExponential().resolved(mesh), noise)
 
 
-def likeliest(curve: GPCurve, factors: Array) -> list[tuple[Array, float, GPCurve]]:
+def likeliest(curve: GPCurve, S: Array, factors: Array) -> list[tuple[Array, float, GPCurve]]:
     """Type-II maximum likelihood after the end: the same accelerations under their likeliest lengthscale.
 
-    The amplitude is profiled out. For each factor on the lengthscale: which of the P curves it is for, and their means.
+    The amplitude is a multiple of S (d, d), the likeliest one. For each factor on the lengthscale: which of the P curves
+    it is for, and their means.
     """
     _, N, d = curve.z.shape
     kernel, safe = curve.process.kernel, []
@@ -173,8 +186,9 @@ def likeliest(curve: GPCurve, factors: Array) -> list[tuple[Array, float, GPCurv
     evidence = []
     for _, process in safe:
         G = process.prior(process.knots, process.knots, 2, 2) + process.noise * np.eye(N)
-        scale = np.einsum("pnd,pnd->p", curve.z, np.linalg.solve(G, curve.z)) / (N * d)
-        evidence.append(-0.5 * N * d * np.log(scale) - 0.5 * d * np.linalg.slogdet(G)[1])
+        scale = np.einsum("pni,ij,pnj->p", curve.z, np.linalg.inv(S), np.linalg.solve(G, curve.z)) / (N * d)
+        with np.errstate(divide="ignore"):  # a straight line is as likely under any of them
+            evidence.append(-0.5 * N * d * np.log(scale) - 0.5 * d * np.linalg.slogdet(G)[1])
     best = np.argmax(evidence, axis=0)
     found = []
     for k, (factor, process) in enumerate(safe):

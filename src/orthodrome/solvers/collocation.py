@@ -24,7 +24,8 @@ class Collocation(Solver):
     on a mesh that is refined where the residual is large. Its own success flag is passed on as `converged`.
 
     Of order 4 it is `scipy.integrate.solve_bvp`; of order 5 it has the formula of MATLAB's bvp5c, which the paper
-    compares with and which cannot be had in Python.
+    compares with and which cannot be had in Python. How its steps are damped and its mesh refined is as in SciPy.
+    Between the nodes the path is the curve through their positions, velocities and accelerations f.
     """
 
     mesh: int = 10

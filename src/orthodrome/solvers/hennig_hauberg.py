@@ -17,13 +17,14 @@ from orthodrome.curves import (
     concatenate_curves,
     straight_line,
 )
+from orthodrome.curves.gp import square_root
 from orthodrome.curves.noisy import BLOCK_NUMBERS, gram, kronecker
 from orthodrome.metrics import Metric
 from orthodrome.solvers.base import Array, Solution, Solver
 from orthodrome.status import Status
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class HennigHauberg(Solver):
     """Evaluations of f as noisy observations of the acceleration, one knot after another, refined a few times.
 
@@ -203,7 +204,11 @@ def _propagated(covariance: Array, U: Array, U_dot: Array) -> Array:
     through = lambda A, i, j, B: A.T @ covariance[:, i, :, j] @ B
     mixed = np.abs(through(U_dot, 1, 0, U))
     spread = through(U, 0, 0, U) + mixed + mixed.swapaxes(1, 2) + through(U_dot, 1, 1, U_dot)
-    return 0.5 * (spread + spread.swapaxes(1, 2))
+    finite = np.isfinite(spread).all(axis=(1, 2))
+    # the absolute values of its entries may leave a matrix that is no covariance: the nearest one that is
+    root = square_root(0.5 * (spread + spread.swapaxes(1, 2))[finite])
+    spread[finite] = root @ root.swapaxes(1, 2)
+    return spread
 
 
 def _evidence(G: Array, z: Array) -> tuple[Array, Array]:

@@ -71,14 +71,14 @@ def solve(field: Field, t: Array, y: Array, tol: float, max_nodes: int) -> tuple
     while True:
         iterations += 1
         try:
-            curve = _newton(field, curve, tol)
-        except RuntimeError:  # SciPy's word for a matrix that is exactly singular
+            curve, unsettled = _newton(field, curve, tol)
+        except np.linalg.LinAlgError:
             return curve, Status.SINGULAR_JACOBIAN, iterations
         slopes = _slopes(field, curve)
         missed = _residuals(field, curve, slopes)
-        if missed.max() <= tol:
+        if missed.max() <= tol and not unsettled.any():
             return curve, Status.CONVERGED, iterations
-        parts = np.where(missed > MUCH * tol, 3, np.where(missed > tol, 2, 1))
+        parts = np.where(missed > MUCH * tol, 3, np.where((missed > tol) | unsettled, 2, 1))
         if len(curve.t) + np.sum(parts - 1) > max_nodes:
             return curve, Status.MAX_NODES, iterations
         curve = _split(curve, slopes, parts)
@@ -120,8 +120,11 @@ def _defects(curve: Curve, slopes: Array) -> Array:
     return curve.stages[:, 1:] - curve.y[:-1, None] - h * np.einsum("ij,mjn->min", A[1:], slopes)
 
 
-def _newton(field: Field, curve: Curve, tol: float) -> Curve:
-    """Damped Newton steps until the defects are small, or no more of them help."""
+def _newton(field: Field, curve: Curve, tol: float) -> tuple[Curve, Array]:
+    """Damped Newton steps until the defects are small, or no more of them help; and where they are not small: (M,).
+
+    A step that leads to where the field is not finite is shortened as one that does not help.
+    """
     h = np.diff(curve.t)[:, None, None]
     slopes = _slopes(field, curve)
     defects = _defects(curve, slopes)
@@ -130,21 +133,31 @@ def _newton(field: Field, curve: Curve, tol: float) -> Curve:
         if system is None:
             system = _System(curve, _jacobians(field, curve, slopes))
             step = system.solve(defects)
-        cost = _size(step)
+        cost, found = _size(step), None
         for j in range(SHORTENINGS + 1):
             alpha = 0.5**j
             tried = Curve(curve.t, curve.y - alpha * step[0], curve.inner - alpha * step[1])
-            slopes = _slopes(field, tried)
-            defects = _defects(tried, slopes)
-            step_there = system.solve(defects)
-            if _size(step_there) < (1 - 2 * alpha * DECREASE) * cost:
+            try:
+                slopes_there = _slopes(field, tried)
+            except FloatingPointError:
+                continue
+            defects_there = _defects(tried, slopes_there)
+            found = tried, slopes_there, defects_there, system.solve(defects_there)
+            if _size(found[-1]) < (1 - 2 * alpha * DECREASE) * cost:
                 break
-        curve, step = tried, step_there
-        if np.all(np.abs(defects) <= NEWTON_SHARE * tol * h * (1 + np.abs(slopes[:, 1:]))):
+        if found is None:
+            break
+        curve, slopes, defects, step = found
+        if not _unsettled(defects, slopes, h, tol).any():
             break
         if alpha < 1:
             system = None  # a full step keeps the Jacobian
-    return curve
+    return curve, _unsettled(defects, slopes, h, tol)
+
+
+def _unsettled(defects: Array, slopes: Array, h: Array, tol: float) -> Array:
+    """The intervals on which Newton's method has not arrived: (M,)."""
+    return np.any(np.abs(defects) > NEWTON_SHARE * tol * h * (1 + np.abs(slopes[:, 1:])), axis=(1, 2))
 
 
 def _size(step: tuple[Array, Array]) -> float:
@@ -180,7 +193,10 @@ class _System:
         d, total = n // 2, (M + 1) * n
         free = np.delete(np.arange(total), [*range(d), *range(M * n, M * n + d)])
         matrix = csc_array((self.nodes.ravel(), (rows, columns)), shape=(M * n, total))[:, free]
-        factor = splu(matrix)
+        try:
+            factor = splu(matrix)
+        except RuntimeError as error:  # SciPy's word for a matrix that is exactly singular
+            raise np.linalg.LinAlgError(str(error)) from None
 
         def solved(right: Array) -> Array:
             out = np.zeros(total)
