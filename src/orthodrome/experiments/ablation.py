@@ -1,5 +1,6 @@
 """What the paper says in words about its choices: step rules, noise, order of updates, kernels, hyper-parameters."""
 
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -42,10 +43,8 @@ def compute(run: Run) -> Results:
     groups: dict[str, dict[str, Part]] = {}
 
     def add(group: str, name: str, make: Callable[..., dict[str, Array]], *arguments: Any) -> None:
-        key = "".join(c for c in f"{group} {name}".lower() if (c.isascii() and c.isalnum()) or c == " ").replace(
-            " ", "-"
-        )
-        groups.setdefault(group, {})[name] = run.part(key, make, problems, *arguments)
+        words = re.findall("[a-z0-9]+", f"{group} {name}".lower())
+        groups.setdefault(group, {})[name] = run.part("-".join(words), make, problems, *arguments)
 
     for mesh in run.settings.meshes:
         knots = f"N = {mesh}"
@@ -149,8 +148,8 @@ def measured(results: Results) -> str:
             change = np.median(change[np.isfinite(change)]) if np.isfinite(change).any() else 0.0
             edge = np.mean((row["factor"] == row["factor"].min()) | (row["factor"] == FACTORS.max()))
             told.append(
-                f"{group}: after type-II likelihood (median factor {np.median(row['factor']):.2f}, {edge:.0%} at the edge "
-                f"of what was tried) the residual between the knots goes from {np.median(row['before']):.2g} to "
+                f"{group}: after type-II likelihood (median factor {np.median(row['factor']):.2f}, {edge:.0%} at an "
+                f"edge of those tried) the residual between the knots goes from {np.median(row['before']):.2g} to "
                 f"{np.median(row['after']):.2g}, lengths change by {change:.1e}"
             )
             continue

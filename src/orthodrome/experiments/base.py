@@ -138,7 +138,7 @@ class Run:
 
 def write(file: Path, put: Callable[[Path], Any]) -> None:
     """Write a file all at once: whoever is killed meanwhile leaves either the old one or the new."""
-    draft = file.with_name(f".{file.name}.draft")
+    draft = file.with_name(f".draft-{file.name}")
     try:
         put(draft)
         draft.replace(file)

@@ -217,6 +217,11 @@ def milliseconds(row: Part) -> str:
     return f"{1e3 * np.median(row['seconds']):.1f}" if len(row["seconds"]) else "–"
 
 
+def length(row: Part, problem: int) -> str:
+    """The length of one curve, if it has one: a wild one may not be measurable."""
+    return f"{row['length'][problem]:.2f}" if np.isfinite(row["length"][problem]) else "no length"
+
+
 def percent(share: Any) -> str:
     """The mean of some yes and no."""
     return f"{np.mean(share):.0%}" if np.size(share) else "–"

@@ -57,7 +57,7 @@ def draw(results: Results) -> Figure:
     figure, (left, middle, right) = sheet(3, width=4.0)
     scene(left, results["metric"], results["codes"])
     for who, part in results["curves"].items():
-        curve(left, who, part["points"], label=f"{who} ({rows[who]['length'][pair]:.2f})")
+        curve(left, who, part["points"], label=f"{who} ({contest.length(rows[who], pair)})")
     limits = np.array([part["points"] for part in results["curves"].values()]).reshape(-1, 2)
     inside = np.concatenate(
         [results["codes"], limits[np.all(np.abs(limits) < 2 * np.abs(results["codes"]).max(), axis=1)]]
@@ -84,7 +84,7 @@ def _room(values: Array) -> tuple[float, float]:
 def measured(results: Results) -> str:
     """The pair's lengths; how often each is the shortest; failures."""
     rows, pair = results["rows"], results["pair"]
-    lengths = ", ".join(f"{who} {row['length'][pair]:.2f}" for who, row in rows.items())
+    lengths = ", ".join(f"{who} {contest.length(row, pair)}" for who, row in rows.items())
     best = contest.shortest(rows)
     shortest = ", ".join(
         f"{who} {contest.percent(row['length'] <= 1.01 * best[: len(row['length'])])}" for who, row in rows.items()

@@ -171,8 +171,8 @@ def _process(mesh: int, noise: float) -> GaussianProcess:
 def likeliest(curve: GPCurve, S: Array, factors: Array) -> list[tuple[Array, float, GPCurve]]:
     """Type-II maximum likelihood after the end: the same accelerations under their likeliest lengthscale.
 
-    The amplitude is a multiple of S (d, d), the likeliest one. For each factor on the lengthscale: which of the P curves
-    it is for, and their means.
+    The amplitude is a multiple of S (d, d), the likeliest one. For each factor on the lengthscale: which of the P
+    curves it is for, and their means.
     """
     _, N, d = curve.z.shape
     kernel, safe = curve.process.kernel, []

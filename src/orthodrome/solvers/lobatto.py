@@ -75,7 +75,10 @@ def solve(field: Field, t: Array, y: Array, tol: float, max_nodes: int) -> tuple
         except np.linalg.LinAlgError:
             return curve, Status.SINGULAR_JACOBIAN, iterations
         slopes = _slopes(field, curve)
-        missed = _residuals(field, curve, slopes)
+        try:
+            missed = _residuals(field, curve, slopes)
+        except FloatingPointError:  # between its points the curve goes where the field is not finite
+            missed = np.full(len(slopes), np.inf)
         if missed.max() <= tol and not unsettled.any():
             return curve, Status.CONVERGED, iterations
         parts = np.where(missed > MUCH * tol, 3, np.where((missed > tol) | unsettled, 2, 1))
