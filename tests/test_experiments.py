@@ -47,7 +47,7 @@ TINY = {
     "dimensions": {"points": 200, "targets": 3, "dims": [2], "for_bvp": {"2": 2}},
     "land": {"points": 100, "fresh": 10, "seconds": 0.1, "mixtures": [land.LINEAR, OURS]},
     "half-sphere": {"points": 100, "epochs": 3, "picks": 3, "for_bvp": 2},
-    "split-sphere": {"points": 100, "epochs": 3, "targets": 3},
+    "split-sphere": {"points": 100, "epochs": 3, "targets": 3, "solvers": [OURS, BVP5, AUTO]},
     "challenging": {"seeds": 1},
     "scaling": {"points": 200, "targets": 3, "dims": [2], "meshes": [5, 10]},
     "constant-speed": {"tol": 0.1, "strict_tol": 1e-2},

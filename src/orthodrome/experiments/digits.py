@@ -138,7 +138,7 @@ EXPERIMENT = Experiment(
     "digits",
     "Appendix: k-means of handwritten digits",
     "accuracy (printed as errors) 92 ± 5 % in 1.6 h (Algorithm 1), 91 ± 5 % in 8 h (bvp5c), 83 ± 4 % (linear)",
-    quick={"train": 300, "epochs": 30, "many": 16, "few": 6, "repeats": 1, "max_iter": 2},
+    quick={"train": 600, "epochs": 100, "many": 9, "few": 4, "repeats": 1, "max_iter": 1},
     full={"train": 1500, "epochs": 300, "many": 60, "few": 10, "repeats": 2, "max_iter": 10},
     compute=compute,
     draw=draw,

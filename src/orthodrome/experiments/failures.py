@@ -67,7 +67,7 @@ EXPERIMENT = Experiment(
     "failures",
     "Fig. 5: failed geodesics on curly, two moons, sphere",
     f"{OURS} solves almost all, bvp5c fails in almost half, {HH} in many ({AUTO} is ours, not the paper's)",
-    quick={"points": 200, "picks": 4, "for_bvp": 6, "max_nodes": 1000},
+    quick={"points": 200, "picks": 4, "for_bvp": 3, "max_nodes": 1000},
     full={"points": 400, "picks": 40, "for_bvp": 60, "max_nodes": 5000},
     compute=compute,
     draw=draw,
