@@ -69,9 +69,7 @@ def draw(results: Results) -> Figure:
         x = best[: len(row["length"])]
         line(middle, who, x, np.minimum(row["length"] / x, LONG), linestyle="", markersize=3)
         line(right, who, x, 1e3 * row["seconds"], linestyle="", markersize=3)
-    middle.set(
-        xlabel="shortest length found", ylabel=f"length / shortest (above {LONG:g}: drawn there)", title="lengths"
-    )
+    middle.set(xlabel="shortest length found", ylabel=f"length / shortest, at most {LONG:g}", title="lengths")
     right.set(xlabel="shortest length found", ylabel="milliseconds", yscale="log", title="run time, one problem a call")
     return figure
 

@@ -44,6 +44,8 @@ def draw(results: Results) -> Figure:
     for ax, label in zip(axes, ("mean ms a path, one problem a call", "mean iterations"), strict=True):
         ax.set(xlabel="knots N", ylabel=label)
     axes[0].set(xscale="log", yscale="log")
+    axes[0].set_xticks(meshes, meshes)
+    axes[0].xaxis.minorticks_off()
     axes[1].set_ylim(bottom=0)
     legend(axes[1])
     return figure
