@@ -25,10 +25,10 @@ types: $(VENV)/.installed-test
 	@echo "== mypy"
 	@$(BIN)/mypy
 
-reproduce: $(VENV)/.installed-experiments ## every experiment of the paper, small (ten minutes), in reproduction/quick
+reproduce: $(VENV)/.installed-experiments ## every experiment of the paper, small, in reproduction/quick
 	@$(BIN)/orthodrome reproduce --out reproduction
 
-reproduce-full: $(VENV)/.installed-experiments ## the same in the paper's sizes (hours; goes on where it was stopped)
+reproduce-full: $(VENV)/.installed-experiments ## the same in the paper's sizes (goes on where it was stopped)
 	@$(BIN)/orthodrome reproduce --full --out reproduction
 
 bench: $(VENV)/.installed-bench ## speed beside other libraries, first path, kernel (ten minutes)

@@ -198,9 +198,7 @@ def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Which experiments; all for none.")
     ] = None,
-    full: Annotated[
-        bool, typer.Option("--full/--quick", help="The paper's sizes (an hour or two), or small ones (minutes).")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full/--quick", help="The paper's sizes, or small ones.")] = False,
     seed: Annotated[int, typer.Option(help="Of data, models and choices.")] = 0,
     out_dir: Annotated[Path, typer.Option("--out", help="Folder for results, figures and the report.")] = Path(
         "reproduction"
