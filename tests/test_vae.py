@@ -135,6 +135,9 @@ def test_ctrl_c_keeps_what_is_best_so_far_and_a_warm_start_goes_on(half_sphere, 
 
     original = training._validate
     monkeypatch.setattr(training, "_validate", stop)
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a process in the background may have been told to ignore it
     model = od.models.VAE(epochs=100, random_state=0, variance=None)
     with pytest.warns(od.ConvergenceWarning, match="ended after 20 epochs: interrupted"):
         model.fit(half_sphere)
