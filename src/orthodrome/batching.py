@@ -235,13 +235,15 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
     tile = max(1, STEP_TILE // points_per_step)
     tile, tiles = (1, 1) if total == 1 and tile > FEW_LANES else (tile, TILES)
     lanes = tile * tiles
+    workers = min(_workers(metric), -(-total // tile))
+    share = min(lanes, tile * -(-total // (tile * max(1, workers))))  # full tiles, and some for every thread
     final = jax.tree.map(np.array, states)
     queue = iter(range(total))  # shared by the threads: each takes the next problems from it
 
     def work(_: int) -> None:
         active, running = np.zeros(0, dtype=int), _rows(states, slice(0))
         while True:
-            fresh = np.fromiter(itertools.islice(queue, lanes - len(active)), dtype=int)
+            fresh = np.fromiter(itertools.islice(queue, share - len(active)), dtype=int)
             active = np.concatenate([active, fresh])
             if not len(active):
                 return
@@ -254,7 +256,6 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
                 target[active[done]] = source[done]
             active, running = active[~done], _rows(running, ~done)
 
-    workers = min(_workers(metric), -(-total // lanes))
     _in_threads(work, range(workers), workers)
     return final
 

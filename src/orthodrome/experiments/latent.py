@@ -18,10 +18,8 @@ def space(run: Run, make: Callable[..., Array], activation: str) -> tuple[od.mod
     """The model trained on the paper's data, the data and their codes. Two layers of 16 units, tanh in the end."""
     s = run.settings
     data = make(s.points, random_state=run.seed)
-    train = lambda: od.models.VAE(hidden=(16, 16), activation=activation, epochs=s.epochs, random_state=run.seed).fit(
-        data
-    )
-    model = run.model("vae", train)
+    settings = MODEL | {"activation": activation, "epochs": s.epochs, "random_state": run.seed}
+    model = run.model("vae", lambda: od.models.VAE(**settings).fit(data))
     return model, data, model.encode(data)
 
 
