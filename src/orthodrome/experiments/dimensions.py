@@ -94,7 +94,7 @@ EXPERIMENT = Experiment(
     "Fig. 6: failures and run time in 2 to 20 dimensions",
     "D = 2/5/10/20, % failed: Algorithm 1 0/0/0/9, bvp5c 9/24/42/50, H&H 69/95/100/100; bvp5c slowest",
     quick={"points": 200, "targets": 8, "dims": [2, 3], "for_bvp": {"2": 4, "3": 2}},
-    full={"points": 1000, "targets": 100, "dims": [2, 5, 10, 20], "for_bvp": {"5": 50, "10": 12, "20": 5}},
+    full={"points": 1000, "targets": 100, "dims": [2, 5, 10, 20], "for_bvp": {"5": 50, "10": 20, "20": 10}},
     compute=compute,
     draw=draw,
     measured=measured,
