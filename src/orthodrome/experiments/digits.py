@@ -24,8 +24,8 @@ MODEL: dict[str, Any] = {
     "patience": 50,
     "learning_rate": 1e-3,
 }
-"""The paper says "a VAE": two latent coordinates, and sizes that suit 784 pixels. With more than a few bumps of variance
-the walls around the codes become so steep that half of Algorithm 1's paths are lost."""
+"""The paper says "a VAE": two latent coordinates, and sizes that suit 784 pixels. With many bumps of variance the walls
+around the codes become so steep that half of Algorithm 1's paths are lost."""
 
 
 def compute(run: Run) -> Results:
