@@ -140,7 +140,7 @@ EXPERIMENT = Experiment(
     "Appendix: k-means of handwritten digits",
     "accuracy (printed as errors) 92 ± 5 % in 1.6 h (Algorithm 1), 91 ± 5 % in 8 h (bvp5c), 83 ± 4 % (linear)",
     quick={"train": 600, "epochs": 100, "many": 9, "few": 4, "repeats": 1, "max_iter": 1},
-    full={"train": 1500, "epochs": 300, "many": 100, "few": 10, "repeats": 2, "max_iter": 10},
+    full={"train": 1500, "epochs": 300, "many": 40, "few": 10, "repeats": 2, "max_iter": 5},
     compute=compute,
     draw=draw,
     measured=measured,
