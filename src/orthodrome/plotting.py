@@ -26,10 +26,11 @@ SPREAD_STDS = 2.0
 """Half the width of the band around a path, in posterior standard deviations."""
 
 
-def scene(metric: Metric, data: Any = None, ax: Any = None, margin: float = 0.15) -> Any:
+def scene(metric: Metric, data: Any = None, ax: Any = None, margin: float = 0.15, **style: Any) -> Any:
     """Draw the metric's log volume element with the data over it; returns the axes.
 
-    Light is where a step is short, dark where it is long. `data` defaults to the data of a `LocalPCA`.
+    Light is where a step is short, dark where it is long. `data` defaults to the data of a `LocalPCA`. `style` goes to
+    matplotlib's `scatter`.
     """
     ax = _axes(ax)
     points = metric.data if data is None and isinstance(metric, LocalPCA) else _boundary.as_points(data, "data")
@@ -37,7 +38,7 @@ def scene(metric: Metric, data: Any = None, ax: Any = None, margin: float = 0.15
     low, high = points.min(axis=0), points.max(axis=0)
     room = margin * (high - low).max()
     background(metric, (low - room, high + room), ax)
-    ax.scatter(*points.T, s=9, color="#222222", alpha=0.55, linewidths=0, zorder=2)
+    ax.scatter(*points.T, **{"s": 9, "color": "#222222", "alpha": 0.55, "linewidths": 0, "zorder": 2} | style)
     return ax
 
 

@@ -78,7 +78,7 @@ def accuracy(found: Array, labels: Array) -> float:
 def draw(results: Results) -> Figure:
     """The latent space with the centers of the first clustering of each."""
     figure, (ax,) = sheet(1, width=5.4, height=4.2)
-    scene(ax, results["metric"], results["codes"])
+    scene(ax, results["metric"], results["codes"], dots=False)
     for digit, shade in zip(DIGITS, ("#0b5c7a", "#c4452c", "#e5c43c"), strict=True):
         for point in results["codes"][results["labels"] == digit][:: max(1, len(results["codes"]) // 200)]:
             ax.text(*point, str(digit), fontsize=7, color=shade, ha="center", va="center", zorder=3)
@@ -123,11 +123,13 @@ def measured(results: Results) -> str:
 
 def table(results: Results) -> list[list[str]]:
     """All of it."""
-    return [["images", "solver", "accuracy", "seconds, compilation included", "not converged"]] + [
+    header = ["images", "solver", "accuracy", "in no cluster", "seconds, compilation included", "not converged"]
+    return [header] + [
         [
             count,
             who,
             f"{100 * right.mean():.1f} ± {100 * right.std():.1f} %",
+            f"{100 * np.mean([part['lost'] for part in results['groups'][count][who]]):.0f} %",
             f"{took.mean():.1f}",
             f"{lost} of {len(took)}",
         ]

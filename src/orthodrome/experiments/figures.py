@@ -50,9 +50,9 @@ def bars(ax: Any, groups: Sequence[str], values: Mapping[str, Array], text: str 
     ax.set_xticks(np.arange(len(groups)), groups)
 
 
-def scene(ax: Any, metric: Metric, data: Any = None) -> None:
-    """The data over the metric, without ticks: coordinates mean nothing here."""
-    plotting.scene(metric, data, ax=ax)
+def scene(ax: Any, metric: Metric, data: Any = None, dots: bool = True) -> None:
+    """The data over the metric, without ticks: coordinates mean nothing here. Without dots, there is room for others'."""
+    plotting.scene(metric, data, ax=ax, **({} if dots else {"s": 0}))
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
 
