@@ -58,7 +58,7 @@ def draw(results: Results) -> Figure:
         places = (4 + 8 * k, 8 * len(results["paths"]))
         curve(ax, name, path["points"], label=label, marker="sDxo^v*"[k % 7], markersize=6, markevery=places)
     ax.set(xticks=[], yticks=[])
-    ax.set_title("paths on [x, y, x² + y²], seen from above (length)", fontsize=10)
+    ax.set_title("paths on [x, y, x² + y²], seen from above (length)")
     ax.spines[:].set_visible(False)
     legend_below(figure, ax, 2)
     return figure

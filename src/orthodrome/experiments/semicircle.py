@@ -56,7 +56,8 @@ def draw(results: Results) -> Figure:
     for who, place in ((BVP4, 0.0), (BVP5, 0.06)):
         lost = index[contest.unconverged(rows[who])]
         middle.vlines(lost, place * top, (place + 0.05) * top, color=STYLE[who]["color"], linewidth=1)
-    middle.set(title="length (ticks: bvp not converged; at the top: longer)", xlabel="point, by its angle from y", ylim=(0, top))
+    titled = "length (at the top: longer; ticks: bvp not converged)"
+    middle.set(title=titled, xlabel="point, by its angle from y", ylim=(0, top))
     right.set(
         title="run time, one problem a call", xlabel="point, by its angle from y", ylabel="milliseconds", yscale="log"
     )

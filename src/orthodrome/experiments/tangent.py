@@ -45,7 +45,7 @@ def draw(results: Results) -> Figure:
         "", start + ARROW * g["tangent"], start, arrowprops={"width": 1.6, "headwidth": 7, "color": "#c4452c"}, zorder=6
     )
     ax.scatter(*g["points"][[0, -1]].T, s=28, color="black", zorder=7)
-    ax.set_title(f"length {g['length']:.3f}; the arrow is {ARROW:g} of the tangent vector", fontsize=9)
+    ax.set_title(f"length {g['length']:.3f}; the arrow is {ARROW:g} of the tangent vector")
     return figure
 
 
