@@ -152,7 +152,8 @@ def perform(experiment: Experiment, folder: Path, scale: str, seed: int, tell: T
 
     run = Run(experiment, folder, getattr(experiment, scale), seed, tell)
     results = experiment.compute(run)
-    figure = experiment.draw(results)
+    with plt.rc_context({"axes.titlesize": "medium"}):  # several of them have to fit side by side
+        figure = experiment.draw(results)
     write(folder / FIGURE, lambda path: figure.savefig(path, dpi=150, format="png"))
     plt.close(figure)
     summary = Summary(

@@ -21,7 +21,6 @@ STYLE: dict[str, dict[str, Any]] = {
 }
 HATCH = {OURS: "", BVP4: "//", BVP5: "\\\\", HH: "..", AUTO: "xx"}
 MARKER_SIZE = 4
-TITLE_SIZE = 10
 
 
 def sheet(columns: int, rows: int = 1, width: float = 3.6, height: float = 3.2) -> tuple[Figure, Array]:
@@ -30,7 +29,6 @@ def sheet(columns: int, rows: int = 1, width: float = 3.6, height: float = 3.2) 
     figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
-        ax.title.set_fontsize(TITLE_SIZE)
     return figure, axes.ravel()
 
 
@@ -53,7 +51,7 @@ def bars(ax: Any, groups: Sequence[str], values: Mapping[str, Array], text: str 
 
 
 def scene(ax: Any, metric: Metric, data: Any = None, dots: bool = True) -> None:
-    """The data over the metric, without ticks: coordinates mean nothing here. Without dots others can be drawn there."""
+    """The data over the metric, without ticks: coordinates mean nothing here. Without dots there is room for others."""
     plotting.scene(metric, data, ax=ax, **({} if dots else {"s": 0}))
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)

@@ -47,7 +47,7 @@ def draw(results: Results) -> Figure:
         curve(left, OURS, points, marker="")
     left.scatter(*results["drawn"][0, 0], s=40, color="black", zorder=6)
     left.annotate("y", results["drawn"][0, 0], xytext=(-14, -4), textcoords="offset points", fontsize=12)
-    left.set_title("data, and geodesics by Algorithm 1, N = 50")
+    left.set_title("geodesics by Algorithm 1, N = 50")
     index = np.arange(1, len(rows[OURS]["length"]) + 1)
     top = 1.6 * np.nanmax(contest.shortest(rows))  # what is longer, or has no length, is drawn there
     for who, row in rows.items():
