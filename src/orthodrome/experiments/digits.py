@@ -78,7 +78,7 @@ def accuracy(found: Array, labels: Array) -> float:
 def draw(results: Results) -> Figure:
     """The latent space with the centers of the first clustering of each."""
     figure, (ax,) = sheet(1, width=5.4, height=4.2)
-    scene(ax, results["metric"], results["codes"], dots=False)
+    scene(ax, results["metric"], results["codes"], s=0)
     for digit, shade in zip(DIGITS, ("#0b5c7a", "#c4452c", "#e5c43c"), strict=True):
         for point in results["codes"][results["labels"] == digit][:: max(1, len(results["codes"]) // 200)]:
             ax.text(*point, str(digit), fontsize=7, color=shade, ha="center", va="center", zorder=3)

@@ -50,16 +50,17 @@ def bars(ax: Any, groups: Sequence[str], values: Mapping[str, Array], text: str 
     ax.set_xticks(np.arange(len(groups)), groups)
 
 
-def scene(ax: Any, metric: Metric, data: Any = None, dots: bool = True) -> None:
-    """The data over the metric, without ticks: coordinates mean nothing here. Without dots there is room for others."""
-    plotting.scene(metric, data, ax=ax, **({} if dots else {"s": 0}))
+def scene(ax: Any, metric: Metric, data: Any = None, **dots: Any) -> None:
+    """The data over the metric, without ticks: coordinates mean nothing here."""
+    plotting.scene(metric, data, ax=ax, **dots)
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
 
 
 def curve(ax: Any, who: str, points: Array, **style: Any) -> None:
-    """One solver's path (T, 2), a marker now and then."""
+    """One solver's path (T, 2), a marker now and then, with a light edge that lifts it off the data."""
     every = max(1, len(points) // 8)
+    ax.plot(*points.T, color="white", linewidth=3, zorder=4)  # beneath all of the paths: some lie on each other
     chosen: dict[str, Any] = {"markevery": (every // 2, every), "zorder": 5} | style
     line(ax, who, *points.T, **chosen)
 

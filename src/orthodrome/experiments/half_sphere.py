@@ -55,7 +55,7 @@ def draw(results: Results) -> Figure:
     """Latent space, lengths, times."""
     rows, pair = results["rows"], results["pair"]
     figure, (left, middle, right) = sheet(3, width=4.0)
-    scene(left, results["metric"], results["codes"])
+    scene(left, results["metric"], results["codes"], alpha=0.25)
     for who, part in results["curves"].items():
         curve(left, who, part["points"], label=f"{who} ({contest.length(rows[who], pair)})")
     limits = np.array([part["points"] for part in results["curves"].values()]).reshape(-1, 2)

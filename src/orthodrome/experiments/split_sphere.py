@@ -28,7 +28,7 @@ def compute(run: Run) -> Results:
 def draw(results: Results) -> Figure:
     """Latent space; times with failures marked."""
     figure, (left, right) = sheet(2, width=4.6)
-    scene(left, results["metric"], results["codes"], dots=False)
+    scene(left, results["metric"], results["codes"], s=0)
     for half, marker in ((results["upper"], "^"), (~results["upper"], "v")):
         left.scatter(
             *results["codes"][half].T,
