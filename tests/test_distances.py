@@ -33,11 +33,12 @@ def test_distances_to_others(semicircle):
 
 
 def test_work_goes_in_blocks_without_changing_the_result(semicircle, monkeypatch):
-    from orthodrome import solving
+    from orthodrome import distances, solving
 
     data, _, metric = semicircle
     whole = od.distance_matrix(metric, data[:9]), od.distance_matrix(metric, data[:3], data[3:8])
     monkeypatch.setattr(solving, "BLOCK", 5)
+    monkeypatch.setattr(distances, "BLOCK", 7)
     blocks = od.distance_matrix(metric, data[:9]), od.distance_matrix(metric, data[:3], data[3:8])
     for a, b in zip(whole, blocks, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
@@ -114,7 +115,7 @@ def test_pairs_without_a_way_are_nan_and_spoil_no_other():
 
 def test_several_processes_give_the_same_matrix(semicircle, monkeypatch):
     data, _, metric = semicircle
-    monkeypatch.setattr("orthodrome.solving.BLOCK", 10)
+    monkeypatch.setattr("orthodrome.distances.BLOCK", 10)
     solver = od.FixedPoint()
     one, two = (od.distance_matrix(metric, data[:9], solver=solver, n_jobs=n, return_info=True) for n in (None, 2))
     np.testing.assert_array_equal(one[0], two[0])

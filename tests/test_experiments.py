@@ -130,7 +130,7 @@ def test_what_is_stopped_goes_on_where_it_was(tmp_path):
 )
 def test_a_folder_with_other_settings_is_refused_and_keeps_its_results(tmp_path, scale, seed, told):
     base.perform(toy(lambda k: {"x": k}), tmp_path, "quick", 0, base.Tell())
-    with pytest.raises(ValueError, match=f"{told}.*choose another --out"):
+    with pytest.raises(ValueError, match=f"{told}.*choose another folder"):
         base.perform(toy(lambda k: {"x": -k}), tmp_path, scale, seed, base.Tell())
     assert base.perform(toy(pytest.fail), tmp_path, "quick", 0, base.Tell()).measured == "3"
 

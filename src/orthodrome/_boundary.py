@@ -167,13 +167,16 @@ def require_callable(value: Any, name: str) -> Callable[..., Any]:
     return value
 
 
-def warn_unconverged(status: Array, what: str) -> None:
-    """One warning for a whole call: how many problems were not solved, and for each reason what to try."""
+def warn_unconverged(status: Array, what: str, total: int | None = None) -> None:
+    """One warning for a whole call: how many problems were not solved, and for each reason what to try.
+
+    `total`: how many there were, if these are not all of them.
+    """
     codes, counts = np.unique(status[status != Status.CONVERGED], return_counts=True)
     if not len(codes):
         return
     reasons = "; ".join(f"{count}: {Status(code).sentence}" for code, count in zip(codes, counts, strict=True))
-    warn(f"{counts.sum()} of {status.size} {what} did not converge ({reasons}).")
+    warn(f"{counts.sum()} of {status.size if total is None else total} {what} did not converge ({reasons}).")
 
 
 def warn(message: str) -> None:

@@ -6,6 +6,7 @@ compiles anything anew, and rows of padding cost at most one tile.
 """
 
 import contextlib
+import contextvars
 import dataclasses
 import itertools
 import os
@@ -219,10 +220,14 @@ def _rows(tree: Any, index: Any) -> Any:
 
 
 def _padded(rows: Array, length: int) -> Array:
-    """The rows with the first one repeated behind them: padding that every function can evaluate."""
+    """The rows with the last one repeated behind them: padding that every function can evaluate.
+
+    The last one, because a tile is then the same however many tiles go together: a metric may look at all of a tile's
+    points, and results should not depend, in their last digits, on how many cores there are.
+    """
     if len(rows) == length:
         return rows
-    return np.concatenate([rows, np.broadcast_to(rows[:1], (length - len(rows), *rows.shape[1:]))])
+    return np.concatenate([rows, np.broadcast_to(rows[-1:], (length - len(rows), *rows.shape[1:]))])
 
 
 def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any, points_per_step: int) -> Any:
@@ -285,7 +290,7 @@ def _advance(step: Function, metric: Any, common: Any, tile: int, count: Any, pr
 
 
 def _workers(metric: Any) -> int:
-    return max(1, cores() // _SHARING[0]) if _concurrent(metric) else 1
+    return max(1, cores() // _SHARING.get()) if _concurrent(metric) else 1
 
 
 def cores() -> int:
@@ -296,11 +301,11 @@ def cores() -> int:
 @contextlib.contextmanager
 def sharing_cores(processes: int) -> Iterator[None]:
     """Use only this process' share of the cores meanwhile: so many processes work beside each other."""
-    before, _SHARING[0] = _SHARING[0], processes
+    token = _SHARING.set(processes)
     try:
         yield
     finally:
-        _SHARING[0] = before
+        _SHARING.reset(token)
 
 
-_SHARING = [1]
+_SHARING = contextvars.ContextVar("how many processes share the cores", default=1)

@@ -3,13 +3,14 @@
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import platformdirs
+
+from orthodrome.checkpoint import write
 
 
 def cache_folder() -> str | None:
@@ -40,7 +41,7 @@ def kept(program: Callable[..., Any], name: str, *arrays: Any) -> Callable[..., 
     if exported is None:
         exported = jax.export.export(jax.jit(program))(*arrays)
         with contextlib.suppress(OSError):  # a cache that cannot be written is no reason to stop
-            _write(file, exported.serialize())
+            write(file, lambda path: path.write_bytes(exported.serialize()))
     return jax.jit(exported.call)
 
 
@@ -51,13 +52,6 @@ def sources() -> str:
     for file in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()
-
-
-def _write(file: Path, content: bytes | bytearray) -> None:
-    """Whole or not at all, whatever happens meanwhile."""
-    with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as new:
-        new.write(content)
-    Path(new.name).replace(file)
 
 
 def enable_compilation_cache(folder: Any = None) -> Path:

@@ -1,21 +1,29 @@
 """Distances between points, and all of them between many."""
 
-import itertools
+import hashlib
+import importlib.metadata
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+import jax
 import numpy as np
 
-from orthodrome import _boundary, batching, solving
-from orthodrome.compilation import cache_folder, enable_compilation_cache
-from orthodrome.curves import join_curves
-from orthodrome.judging import Verdict, judge
+from orthodrome import _boundary, batching, solving, workers
+from orthodrome.checkpoint import Checkpoint
+from orthodrome.matrix import Matrix
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Auto, Solver
 from orthodrome.status import Status
+from orthodrome.workers import Answer, Task, Work
 
 Array = np.ndarray[Any, Any]
+
+BLOCK = 512
+"""Pairs solved and kept together: enough to keep every core busy, few enough to be done again after a kill."""
+
+PROBES = 8
+"""Points at which two metrics are compared that are to be the same."""
 
 SHORTCUT_ROUNDS = 3
 """How often a distance matrix is searched for pairs that are nearer by way of a third point."""
@@ -49,6 +57,9 @@ def distance_matrix(
     n_jobs: int | None = None,
     progress: bool = False,
     return_info: bool = False,
+    *,
+    checkpoint: Any = None,
+    client: Any = None,
 ) -> Any:
     """All distances between the rows of `points`, (n, d) → (n, n), or from them to the rows of `others`, (n, m).
 
@@ -57,8 +68,15 @@ def distance_matrix(
     that of the result and a little more.
 
     One process keeps all cores busy. `n_jobs` spreads the blocks over so many processes (-1: one a core) by joblib, for
-    metrics whose compiled code runs in one thread, or over machines with a joblib backend; each compiles for itself,
-    unless there is a cache (`enable_compilation_cache`).
+    metrics whose compiled code runs in one thread, or over machines with a joblib backend; `client`, a
+    `dask.distributed.Client`, over the workers of a Dask cluster, and a worker that is lost changes nothing. Each
+    process compiles for itself, unless there is a cache (`enable_compilation_cache`).
+
+    `checkpoint` names a folder in which every block is kept when it is finished: after a kill the same call goes on
+    from there, and ends as if nothing had happened. A folder with another job's results is refused. The results are
+    then files in it, `length.npy`, `status.npy`, `error.npy` and `certified.npy`, mapped into memory rather than read,
+    so that a matrix may be larger than memory.
+
     `progress=True` shows a bar on standard error. `return_info=True` also returns an `Info` of (n, n) or (n, m) arrays.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
@@ -68,59 +86,82 @@ def distance_matrix(
     y = x if others is None else _require_rows(metric, others, "others")
     if y.shape[1] != x.shape[1]:
         raise ValueError(f"points has {x.shape[1]} coordinates and others has {y.shape[1]}: pass the same number.")
-    shape = (len(x), len(y))
-    length, status, error = np.zeros(shape), np.zeros(shape, dtype=int), np.zeros(shape)
-    certified = np.ones(shape, dtype=bool)
-    pairs = len(x) * (len(x) - 1) // 2 if others is None else len(x) * len(y)
-    blocks = -(-pairs // solving.BLOCK)
-    found = _solved(metric, x, y, solver, _pairs(*shape, symmetric=others is None), _require_jobs(n_jobs))
-    for at, solved, verdict in _with_progress(found, blocks, progress):
-        length[at], status[at] = verdict.length, solved
-        error[at], certified[at] = verdict.error, verdict.certified
-    unsolved = status
-    if others is None and isinstance(solver, Auto):
-        _take_shortcuts(metric, x, solver, length, status, error, certified)
-    if others is None:
-        unsolved = status[np.triu_indices(len(x), 1)]
-        for array in (length, status, error):  # the lower half is still zero
-            array += array.T
-        certified &= certified.T
-    _boundary.warn_unconverged(unsolved, "paths")
-    info = solving.Info(status == Status.CONVERGED, certified, status, error)
-    return (length, info) if return_info else length
+    work, symmetric = _require_workers(metric, solver, n_jobs, client), others is None
+    kept = None if checkpoint is None else Checkpoint(checkpoint, _job(metric, x, y, symmetric, solver))
+    matrix = Matrix.zeros((len(x), len(y)), None if kept is None else kept.folder)
+    pairs = len(x) * (len(x) - 1) // 2 if symmetric else len(x) * len(y)
+    found = _answered(_tasks(x, y, symmetric), work, kept)
+    for task, answer in _with_progress(found, -(-pairs // BLOCK), progress):
+        matrix.put(task.at, answer)
+    if symmetric:
+        matrix.mirror()
+        if isinstance(solver, Auto):
+            _take_shortcuts(x, matrix, work, kept)
+    _boundary.warn_unconverged(matrix.status[matrix.failures(symmetric)], "paths", pairs)
+    info = solving.Info(matrix.status == Status.CONVERGED, matrix.certified, matrix.status, matrix.error)
+    return (matrix.length, info) if return_info else matrix.length
 
 
-def _solved(
-    metric: Metric, x: Array, y: Array, solver: Solver, pairs: Iterator[tuple[Array, Array]], n_jobs: int
-) -> Iterator[tuple[tuple[Array, Array], Array, Verdict]]:
-    """Blocks of pairs (i, j), with statuses and verdicts."""
-    if n_jobs == 1:
-        for i, j in pairs:
-            yield (i, j), *_solve_block(metric, x[i], y[j], solver)
+def _tasks(x: Array, y: Array, symmetric: bool) -> Iterator[Task]:
+    """The pairs to solve, each once, a block at a time."""
+    for k, (i, j) in enumerate(_pairs(len(x), len(y), symmetric)):
+        yield Task(f"block-{k:06d}", (i, j), x[i], y[j])
+
+
+def _answered(tasks: Iterator[Task], work: Work, kept: Checkpoint | None) -> Iterator[tuple[Task, Answer]]:
+    """Answers to the tasks: those that are kept first, the others as they come, to be kept."""
+    if kept is None:
+        yield from work(tasks)
         return
-    import joblib
-
-    cache = cache_folder()
-    todo, told = itertools.tee(pairs)
-    work = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
-    tasks = (joblib.delayed(_solve_elsewhere)(metric, x[i], y[j], solver, n_jobs, cache) for i, j in todo)
-    for pair, (status, verdict) in zip(told, work(tasks), strict=True):
-        yield pair, status, verdict
-
-
-def _solve_block(metric: Metric, a: Array, b: Array, solver: Solver) -> tuple[Array, Verdict]:
-    blocks = [(solution.status, judged.verdict) for _, solution, judged in solving.solve(metric, a, b, solver)]
-    return np.concatenate([status for status, _ in blocks]), Verdict.concatenate([verdict for _, verdict in blocks])
+    todo: list[Task] = []
+    for task in tasks:
+        if kept.has(task.name):
+            yield task, Answer(**kept.read(task.name))
+        else:
+            todo.append(task)
+    for task, answer in work(iter(todo)):
+        kept.keep(task.name, answer._asdict())
+        yield task, answer
 
 
-def _solve_elsewhere(
-    metric: Metric, a: Array, b: Array, solver: Solver, processes: int, cache: str | None
-) -> tuple[Array, Verdict]:
-    """`_solve_block` in one of several processes, which share the cores and the compiled code."""
-    if cache is not None:
-        enable_compilation_cache(cache)
-    with batching.sharing_cores(processes):
-        return _solve_block(metric, a, b, solver)
+def _job(metric: Metric, x: Array, y: Array, symmetric: bool, solver: Solver) -> dict[str, Any]:
+    """What a distance matrix depends on, so that no other one's blocks are taken for its own.
+
+    A metric is known by its arrays and, since it may be made of any function, by its values at some of the points.
+    """
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(metric) if isinstance(leaf, np.ndarray | jax.Array)]
+    some = x[np.linspace(0, len(x) - 1, min(PROBES, len(x))).astype(int)]
+    values = [metric.tensor(some), metric.accelerations(some, np.ones_like(some))]
+    return {
+        "job": "distance matrix",
+        "version": importlib.metadata.version("orthodrome"),
+        "points": _digest(x),
+        "others": None if symmetric else _digest(y),
+        "metric": f"{type(metric).__name__} {_digest(*leaves)}",
+        "values of the metric": [float(f"{value:.9g}") for value in np.concatenate([np.ravel(v) for v in values])],
+        "solver": repr(solver),
+        "pairs a block": BLOCK,
+    }
+
+
+def _digest(*arrays: Array) -> str:
+    """The shapes of arrays, and a few letters that change with any of their numbers."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes())
+    return f"{' '.join('×'.join(map(str, array.shape)) or '1' for array in arrays)} {digest.hexdigest()[:16]}"
+
+
+def _require_workers(metric: Metric, solver: Solver, n_jobs: Any, client: Any) -> Work:
+    """Where the work is to be done."""
+    if client is not None:
+        if n_jobs is not None:
+            raise ValueError("n_jobs and client both say where to work: give one of them.")
+        if not (hasattr(client, "submit") and hasattr(client, "scatter")):
+            raise TypeError(f"client should be a dask.distributed.Client; {type(client).__name__} arrived.")
+        return workers.on_cluster(metric, solver, client)
+    count = _require_jobs(n_jobs)
+    return workers.here(metric, solver) if count == 1 else workers.in_processes(metric, solver, count)
 
 
 def _require_jobs(n_jobs: Any) -> int:
@@ -132,50 +173,28 @@ def _require_jobs(n_jobs: Any) -> int:
     return batching.cores() if n_jobs == -1 else int(n_jobs)
 
 
-def _take_shortcuts(
-    metric: Metric, x: Array, solver: Auto, length: Array, status: Array, error: Array, certified: Array
-) -> None:
-    """Where the way through a third point is shorter than the path that was found, begin from there; in place.
-
-    Only the upper halves of the matrices are looked at and mended.
-    """
-    for _ in range(SHORTCUT_ROUNDS):
-        upper = np.triu(np.ones(length.shape, dtype=bool), 1)
-        D = np.where(upper, length, length.T)
-        D = np.where(np.isfinite(D), D, np.inf)  # what was not found may be found through a third point
-        known = certified & certified.T  # the half that is not looked at is True
-        slack = np.where(known, np.where(upper, error, error.T), 0.0) * np.where(known, D, 0.0)
-        i, j, k = _detours(D, slack)
-        i, j, k = (index[i < k] for index in (i, j, k))
-        for first in range(0, len(i), solving.BLOCK):
-            some = slice(first, first + solving.BLOCK)
-            a, via, b = x[i[some]], x[j[some]], x[k[some]]
-            legs = [solver.solve(metric, *ends, None).curve for ends in ((a, via), (via, b))]
-            init = join_curves(legs, [D[i[some], j[some]], D[j[some], k[some]]])
-            solution = solver.solve(metric, a, b, init)
-            verdict = solution.verdict or judge(metric, solution.curve, a, b, solver.rtol)
-            shorter = np.isfinite(verdict.length) & ~(verdict.length >= length[i[some], k[some]])
-            at = (i[some][shorter], k[some][shorter])
-            length[at], status[at] = verdict.length[shorter], solution.status[shorter]
-            error[at], certified[at] = verdict.error[shorter], verdict.certified[shorter]
-        if not len(i):
+def _take_shortcuts(x: Array, matrix: Matrix, work: Work, kept: Checkpoint | None) -> None:
+    """Where the way through a third point is shorter than the path that was found, begin from there; in place."""
+    for attempt in range(SHORTCUT_ROUNDS):
+        tiles = list(matrix.detours())
+        if not tiles:
             return
+        i, j, k = (np.concatenate(part) for part in zip(*tiles, strict=True))
+        better = list(_answered(_detours(x, matrix, i, j, k, attempt), work, kept))
+        for task, answer in better:  # only now: the tasks were made from the matrix as it was
+            row, column = task.at
+            shorter = np.isfinite(answer.length) & ~(answer.length >= matrix.length[row, column])
+            some = Answer(*(values[shorter] for values in answer))
+            for at in ((row[shorter], column[shorter]), (column[shorter], row[shorter])):
+                matrix.put(at, some)
 
 
-def _detours(D: Array, slack: Array) -> tuple[Array, Array, Array]:
-    """The pairs (i, k), with the point j, for which D[i, j] + D[j, k] is less than D[i, k] by more than the errors."""
-    rows, vias, columns = [], [], []
-    for i in range(len(D)):
-        through = D[i][:, None] + D + slack[i][:, None] + slack  # (j, k)
-        through[i] = np.inf
-        np.fill_diagonal(through, np.inf)
-        j = np.argmin(through, axis=0)
-        k = np.flatnonzero(through[j, np.arange(len(D))] < D[i] - slack[i])
-        rows.append(np.full(len(k), i))
-        vias.append(j[k])
-        columns.append(k)
-    nothing = [np.zeros(0, int)]
-    return np.concatenate(rows or nothing), np.concatenate(vias or nothing), np.concatenate(columns or nothing)
+def _detours(x: Array, matrix: Matrix, i: Array, j: Array, k: Array, attempt: int) -> Iterator[Task]:
+    """From i to k, beginning by way of j: (Q,) each."""
+    for number, first in enumerate(range(0, len(i), BLOCK)):
+        a, via, b = (index[first : first + BLOCK] for index in (i, j, k))
+        lengths = np.stack([matrix.length[a, via], matrix.length[via, b]], axis=1)
+        yield Task(f"detour-{attempt}-{number:06d}", (a, b), x[a], x[b], (x[via], lengths))
 
 
 def _require_rows(metric: Metric, value: Any, name: str) -> Array:
@@ -189,8 +208,8 @@ def _require_rows(metric: Metric, value: Any, name: str) -> Array:
 def _pairs(n: int, m: int, symmetric: bool) -> Iterator[tuple[Array, Array]]:
     """The pairs (i, j) to solve, i < j if symmetric, a block at a time."""
     before = np.concatenate([[0], np.cumsum(np.arange(n - 1, -1, -1) if symmetric else np.full(n, m))])
-    for first in range(0, before[-1], solving.BLOCK):
-        k = np.arange(first, min(first + solving.BLOCK, before[-1]))
+    for first in range(0, before[-1], BLOCK):
+        k = np.arange(first, min(first + BLOCK, before[-1]))
         i = np.searchsorted(before, k, side="right") - 1
         yield i, k - before[i] + (i + 1 if symmetric else 0)
 

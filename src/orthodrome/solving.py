@@ -36,6 +36,13 @@ class Info:
     error: Array
     """Estimated relative error of the length."""
 
+    def failures(self) -> list[tuple[tuple[int, ...], str]]:
+        """The problems whose solver did not converge: where they are in the call's arrays, and why."""
+        status = np.asarray(self.status)
+        return [
+            (tuple(map(int, at)), Status(status[tuple(at)]).sentence) for at in np.argwhere(status != Status.CONVERGED)
+        ]
+
     @staticmethod
     def collect(blocks: Sequence[tuple[Array, Judgement]], shape: tuple[int, ...]) -> "Info":
         """The statuses and judgements of some blocks, in the shape of the call."""

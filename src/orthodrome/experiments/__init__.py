@@ -11,6 +11,7 @@ from pathlib import Path
 import jax
 
 from orthodrome import _boundary
+from orthodrome.checkpoint import write
 from orthodrome.experiments import (
     ablation,
     challenging,
@@ -29,7 +30,7 @@ from orthodrome.experiments import (
     steps,
     tangent,
 )
-from orthodrome.experiments.base import SUMMARY, Experiment, Summary, Tell, perform, write
+from orthodrome.experiments.base import SUMMARY, Experiment, Summary, Tell, perform
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT

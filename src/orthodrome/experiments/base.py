@@ -2,8 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
-import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -16,14 +14,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import orthodrome as od
+from orthodrome.checkpoint import Checkpoint, Part, write
+from orthodrome.compilation import sources
 
 Array = np.ndarray[Any, Any]
-Part = dict[str, Array]
-"""Arrays by name, as they are in a part's file."""
 Results = dict[str, Any]
 """What `Experiment.compute` hands to the figure and to the sentence: parts, and what they are parts of."""
 
-SETTINGS, SUMMARY, FIGURE = "settings.json", "summary.json", "figure.png"
+SUMMARY, FIGURE = "summary.json", "figure.png"
 SECONDS, CODE = "seconds of the part", "code of the part"
 """Where a part's file keeps how long it took, and by which code it was made."""
 
@@ -78,12 +76,9 @@ class Tell:
     """What is under way, for as long as it is."""
 
 
-@functools.cache
 def code() -> str:
     """A name for the library's code as it is: eight letters that change with any of its files."""
-    package = Path(od.__file__).parent
-    texts = (file.read_bytes() for file in sorted(package.rglob("*.py")))
-    return hashlib.sha256(b"".join(texts)).hexdigest()[:8]
+    return sources()[:8]
 
 
 class Run:
@@ -93,40 +88,28 @@ class Run:
         self, experiment: Experiment, folder: Path, settings: Mapping[str, Any], seed: int, tell: "Tell"
     ) -> None:
         """A folder that holds an experiment with other settings is refused, before anything is computed or lost."""
-        self.settings, self.seed, self.folder, self.tell = SimpleNamespace(**settings), seed, folder, tell
+        self.settings, self.seed, self.tell = SimpleNamespace(**settings), seed, tell
         self.seconds, self.codes = 0.0, set[str]()
         made_with = {"experiment": experiment.name, "version": od.__version__, "seed": seed, **settings}
-        made_with = json.loads(json.dumps(made_with))
-        file = folder / SETTINGS
-        if file.exists() and (there := json.loads(file.read_text())) != made_with:
-            changed = [key for key in {**there, **made_with} if there.get(key) != made_with.get(key)]
-            told = "; ".join(f"{key} was {there.get(key)!r} and is {made_with.get(key)!r}" for key in changed)
-            raise ValueError(
-                f"{folder} holds results made with other settings ({told}): choose another --out, or remove it."
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-        write(file, lambda path: path.write_text(json.dumps(made_with, indent=1)))
+        self.parts = Checkpoint(folder, made_with)
 
     def part(self, name: str, make: Callable[..., Mapping[str, Any]], *arguments: Any) -> Part:
         """Arrays that `make(*arguments)` computes, unless an earlier run has; read from the file in either case."""
-        file = self.folder / f"{name}.npz"
-        if not file.exists():
+        if not self.parts.has(name):
             began = time.perf_counter()
             with self.tell.working(f"  {name} …"):
-                arrays: dict[str, Any] = {key: np.asarray(value) for key, value in make(*arguments).items()}
+                arrays = make(*arguments)
             took = time.perf_counter() - began
-            arrays |= {SECONDS: np.asarray(took), CODE: np.asarray(code())}
-            write(file, lambda path: np.savez(path, **arrays))
+            self.parts.keep(name, {**arrays, SECONDS: took, CODE: code()})
             self.tell.say(f"  {name}: {took:.1f} s")
-        with np.load(file, allow_pickle=False) as stored:
-            part = dict(stored)
+        part = self.parts.read(name)
         self.seconds += float(part.pop(SECONDS))
         self.codes.add(str(part.pop(CODE)))
         return part
 
     def model(self, name: str, train: Callable[[], od.models.VAE]) -> od.models.VAE:
         """A model that `train` trains, unless an earlier run has."""
-        file = self.folder / f"{name}.safetensors"
+        file = self.parts.folder / f"{name}.safetensors"
 
         def trained() -> dict[str, Any]:
             write(file, train().save)
@@ -134,16 +117,6 @@ class Run:
 
         self.part(f"{name}-training", trained)
         return od.models.VAE.load(file)
-
-
-def write(file: Path, put: Callable[[Path], Any]) -> None:
-    """Write a file all at once: whoever is killed meanwhile leaves either the old one or the new."""
-    draft = file.with_name(f".draft-{file.name}")
-    try:
-        put(draft)
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def perform(experiment: Experiment, folder: Path, scale: str, seed: int, tell: Tell) -> Summary:

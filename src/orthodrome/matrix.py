@@ -1,0 +1,116 @@
+"""A matrix of answers, in memory or in files that are mapped into it, and where it breaks the triangle inequality."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from orthodrome.status import Status
+from orthodrome.workers import Answer
+
+Array = np.ndarray[Any, Any]
+
+TILE = 512
+"""Rows and columns that are handled at once: what is in files is read in pieces of this size."""
+
+SUMS = 2**19
+"""Ways through a third point that are compared at once."""
+
+KINDS = {"length": np.float64, "status": np.int8, "error": np.float64, "certified": np.bool_}
+"""Of the fields of an `Answer`."""
+
+
+class Matrix(NamedTuple):
+    """Arrays (n, m) each: what became of every problem."""
+
+    length: Array
+    status: Array
+    error: Array
+    certified: Array
+
+    @staticmethod
+    def zeros(shape: tuple[int, int], folder: Path | None) -> "Matrix":
+        """From every point to itself, as it were: length 0, certified. With a folder the arrays are `.npy` files there,
+        mapped into memory, so that they may be larger than it."""
+
+        def zeros(name: str, kind: Any) -> Array:
+            if folder is None or 0 in shape:  # nothing cannot be mapped
+                return np.zeros(shape, kind)
+            return np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=kind, shape=shape)
+
+        found = Matrix(**{name: zeros(name, kind) for name, kind in KINDS.items()})
+        found.certified[:] = True
+        return found
+
+    def put(self, at: tuple[Array, Array], answer: Answer) -> None:
+        """Write answers at rows and columns (P,) each."""
+        for array, values in zip(self, answer, strict=True):
+            array[at] = values
+
+    def mirror(self) -> None:
+        """Copy the half above the diagonal to the one below."""
+        for first, second in _tiles(len(self.length)):
+            for array in self:
+                if first == second:
+                    corner = array[first, first]
+                    i, j = np.triu_indices(len(corner), 1)
+                    corner[j, i] = corner[i, j]
+                else:
+                    array[second, first] = array[first, second].T
+
+    def failures(self, symmetric: bool) -> tuple[Array, Array]:
+        """The rows and columns (Q,) of the problems that were not solved, each pair once."""
+        n = len(self.length)
+        found = [np.zeros((2, 0), dtype=int)]
+        for first in range(0, n, TILE):
+            i, j = np.nonzero(np.asarray(self.status[first : first + TILE]) != Status.CONVERGED)
+            found.append(np.stack([first + i, j])[:, first + i < j] if symmetric else np.stack([first + i, j]))
+        i, j = np.concatenate(found, axis=1)
+        return i, j
+
+    def usable(self, rows: slice) -> Array:
+        """Lengths of some rows with their errors on top, (r, n): infinite where there is none, and on the diagonal."""
+        length = np.asarray(self.length[rows])
+        out: Array = np.where(np.isfinite(length), length + self.slack(rows), np.inf)
+        out[np.arange(len(out)), np.arange(len(self.length))[rows]] = np.inf
+        return out
+
+    def slack(self, rows: slice) -> Array:
+        """How much the lengths of some rows may be wrong by, (r, n): nothing where nothing is known about it."""
+        length = np.asarray(self.length[rows])
+        sure = self.certified[rows] & np.isfinite(length)
+        return np.where(sure, np.asarray(self.error[rows]) * length, 0.0)
+
+    def detours(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Pairs i < k and points j by way of which they are nearer than by their own paths, by more than the errors.
+
+        (i, j, k), (Q,) each, for every tile of rows that has some.
+        """
+        n = len(self.length)
+        for first in range(0, n, TILE):
+            rows = slice(first, min(first + TILE, n))
+            reached = self.usable(rows)
+            best, via = np.full(reached.shape, np.inf), np.zeros(reached.shape, dtype=int)
+            size = max(1, SUMS // n)
+            for begin in range(0, n, size):
+                between = slice(begin, begin + size)
+                onward = self.usable(between)
+                for row, legs in enumerate(reached[:, between]):
+                    above = slice(first + row + 1, n)
+                    ways = legs[:, None] + onward[:, above]
+                    j = np.argmin(ways, axis=0)
+                    least = ways[j, np.arange(len(j))]
+                    nearer = least < best[row, above]
+                    best[row, above][nearer], via[row, above][nearer] = least[nearer], begin + j[nearer]
+            own = np.asarray(self.length[rows])
+            i, k = np.nonzero(best < np.where(np.isfinite(own), own - self.slack(rows), np.inf))
+            if len(i):
+                yield first + i, via[i, k], k
+
+
+def _tiles(n: int) -> Iterator[tuple[slice, slice]]:
+    """Squares that cover the half above the diagonal."""
+    for first in range(0, n, TILE):
+        for second in range(first, n, TILE):
+            yield slice(first, min(first + TILE, n)), slice(second, min(second + TILE, n))

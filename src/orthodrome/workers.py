@@ -1,0 +1,122 @@
+"""Where blocks of problems are solved: in this process, in several, or on the machines of a Dask cluster."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from orthodrome import batching, solving
+from orthodrome.compilation import cache_folder, enable_compilation_cache
+from orthodrome.curves import join_curves
+from orthodrome.judging import Verdict
+from orthodrome.metrics import Metric
+from orthodrome.solvers import Solver
+
+Array = np.ndarray[Any, Any]
+
+AHEAD = 2
+"""Blocks handed out for every worker: one to work on, one to go on with."""
+
+RETRIES = 3
+"""How often a block is tried again whose worker was lost."""
+
+
+class Task(NamedTuple):
+    """A block of problems, and what it is called."""
+
+    name: str
+    at: tuple[Array, Array]
+    """(P,) each: the rows and columns of the results."""
+    start: Array
+    end: Array
+    """(P, d)"""
+    detour: tuple[Array, Array] | None = None
+    """Points (P, d) to begin by way of, and the lengths (P, 2) of the two ways."""
+
+
+class Answer(NamedTuple):
+    """What became of a block's P problems."""
+
+    length: Array
+    status: Array
+    error: Array
+    certified: Array
+
+
+Work = Callable[[Iterator[Task]], Iterator[tuple[Task, Answer]]]
+"""Answers tasks, in any order."""
+
+
+def solve(metric: Metric, solver: Solver, task: Task) -> Answer:
+    """Solve a block."""
+    init = None
+    if task.detour is not None:
+        via, lengths = task.detour
+        legs = [solver.solve(metric, *ends, None).curve for ends in ((task.start, via), (via, task.end))]
+        init = join_curves(legs, list(lengths.T))
+    blocks = [
+        (solution.status, judged.verdict)
+        for _, solution, judged in solving.solve(metric, task.start, task.end, solver, init)
+    ]
+    verdict = Verdict.concatenate([verdict for _, verdict in blocks])
+    status = np.concatenate([status for status, _ in blocks]).astype(np.int8)
+    return Answer(verdict.length, status, verdict.error, verdict.certified)
+
+
+def here(metric: Metric, solver: Solver) -> Work:
+    """In this process, one block after the other."""
+    return lambda tasks: ((task, solve(metric, solver, task)) for task in tasks)
+
+
+def in_processes(metric: Metric, solver: Solver, count: int) -> Work:
+    """In so many processes of joblib's, or wherever the backend that was chosen has its own."""
+    import joblib
+
+    cache = cache_folder()
+
+    def work(tasks: Iterator[Task]) -> Iterator[tuple[Task, Answer]]:
+        parallel = joblib.Parallel(n_jobs=count, return_as="generator_unordered")
+        return parallel(joblib.delayed(_elsewhere)(metric, solver, count, cache, task) for task in tasks)
+
+    return work
+
+
+def _elsewhere(metric: Metric, solver: Solver, processes: int, cache: str | None, task: Task) -> tuple[Task, Answer]:
+    """In one of several processes, which share the cores and the compiled code."""
+    if cache is not None:
+        enable_compilation_cache(cache)
+    with batching.sharing_cores(processes):
+        return task, solve(metric, solver, task)
+
+
+def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
+    """By the workers of a Dask client. A block whose worker is lost goes to another one."""
+
+    def work(tasks: Iterator[Task]) -> Iterator[tuple[Task, Answer]]:
+        from distributed import as_completed
+
+        everywhere = client.scatter(metric, broadcast=True, hash=False)
+        submit = lambda task: client.submit(_on_worker, everywhere, solver, task, pure=False, retries=RETRIES)
+        waiting = as_completed()
+        begun: dict[Any, Task] = {}
+
+        def hand_out() -> None:
+            for task in tasks:
+                future = submit(task)
+                begun[future.key] = task
+                waiting.add(future)
+                if len(begun) >= AHEAD * max(1, sum(client.nthreads().values())):
+                    return
+
+        hand_out()
+        for future in waiting:
+            yield begun.pop(future.key), Answer(*future.result())
+            hand_out()
+
+    return work
+
+
+def _on_worker(metric: Metric, solver: Solver, task: Task) -> tuple[Array, ...]:
+    """On a worker, with one core for each of its threads."""
+    with batching.sharing_cores(batching.cores()):
+        return tuple(solve(metric, solver, task))
