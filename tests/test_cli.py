@@ -95,7 +95,7 @@ def test_distances_are_written(tmp_path, data, invoke, capsys):
         assert code == 0 and set(saved) == {"distances", "converged", "certified", "status", "error"}
 
 
-def test_what_is_not_converged_has_its_own_exit_code(data, invoke, capsys, monkeypatch):
+def test_what_is_not_converged_has_its_own_exit_code(tmp_path, data, invoke, capsys, monkeypatch):
     monkeypatch.setattr(od, "FixedPoint", lambda mesh, tol: od.solvers.FixedPoint(mesh=mesh, tol=tol, max_iter=1))
     code, out, _ = invoke(
         "path", "points.csv", "--from", 0, "--to", 19, "--sigma", 0.15, "--rho", 0.01, "--mesh", 10, capsys=capsys
@@ -105,6 +105,27 @@ def test_what_is_not_converged_has_its_own_exit_code(data, invoke, capsys, monke
         "distances", "points.csv", "--out", "D.npy", "--sigma", 0.15, "--rho", 0.01, "--mesh", 10, capsys=capsys
     )
     assert code == cli.Exit.NOT_CONVERGED and "upper bounds" in err
+    with (tmp_path / "D.failures.csv").open() as stream:
+        header, *listed = csv.reader(stream)
+    assert header == ["from", "to", "reason"] and f"{len(listed)} not converged: {listed[0][2]}" in err
+
+
+def test_a_checkpoint_is_gone_on_from_and_another_job_is_refused(tmp_path, data, invoke, capsys, monkeypatch):
+    words = ("distances", "points.csv", "--out", "D.npy", "--sigma", 0.5, "--rho", 0.1, "--checkpoint", "run")
+    assert invoke(*words, capsys=capsys)[0] == 0
+    first = np.load(tmp_path / "D.npy")
+    monkeypatch.setattr("orthodrome.workers.solve", pytest.fail)
+    assert invoke(*words, capsys=capsys)[0] == 0
+    np.testing.assert_array_equal(first, np.load(tmp_path / "D.npy"))
+    code, _, err = invoke(*words, "--rtol", 1e-6, capsys=capsys)
+    assert code == cli.Exit.BAD_INPUT and "run holds results made with other settings (solver was 'Auto()'" in err
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("orthodrome.workers.solve", stop)
+    code, _, err = invoke(*words[:-1], "other", capsys=capsys)
+    assert code == cli.Exit.STOPPED and "what is finished is in other" in err
 
 
 BAD = {

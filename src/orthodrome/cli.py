@@ -4,8 +4,10 @@ Exit codes: 0 done; 1 done, but some paths did not converge; 2 bad input or a fi
 130 stopped by Ctrl-C.
 """
 
+import csv
 import time
 import warnings
+from collections import Counter
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -159,8 +161,19 @@ def distances(
     rtol: Rtol = None,
     mesh: Mesh = None,
     tol: Tol = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder in which finished blocks are kept: stop or kill it, and the same command goes on from there. "
+            "The matrix may then be larger than memory."
+        ),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes to spread the work over; -1: one a core.")] = None,
 ) -> None:
-    """All distances between the points of a data set."""
+    """All distances between the points of a data set.
+
+    Pairs that did not converge are listed, with reasons, in a csv file beside the matrix.
+    """
     table = read(data, columns)
     require_file(out_file, "--out", [".npy", ".npz"])
     metric, solver = od.LocalPCA(table.values, sigma, rho), choose_solver(rtol, mesh, tol)
@@ -169,27 +182,40 @@ def distances(
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", od.ConvergenceWarning)  # the lines below say it
-        D, info = od.distance_matrix(metric, table.values, solver=solver, progress=True, return_info=True)
+        try:
+            D, info = od.distance_matrix(
+                metric,
+                table.values,
+                solver=solver,
+                n_jobs=jobs,
+                progress=True,
+                return_info=True,
+                checkpoint=checkpoint,
+            )
+        except KeyboardInterrupt:
+            if checkpoint is not None:
+                say.print(f"stopped: what is finished is in {checkpoint}, and the same command goes on from there")
+            raise SystemExit(Exit.STOPPED) from None
     if out_file.suffix == ".npy":
         np.save(out_file, D)
     else:
         np.savez(out_file, distances=D, **vars(info))
-    half = np.triu_indices(n, 1)
-    converged, certified = info.converged[half].sum(), info.certified[half].sum()
-    out.print(f"paths       {len(half[0])} in {time.perf_counter() - began:.1f} s")
+    pairs = n * (n - 1) // 2
+    converged, certified = ((np.count_nonzero(array) - n) // 2 for array in (info.converged, info.certified))
+    out.print(f"paths       {pairs} in {time.perf_counter() - began:.1f} s")
     out.print(f"converged   {converged}")
     out.print(f"certified   {certified}")
     out.print(f"written     {out_file}", soft_wrap=True)
     if certified < converged:
         say.print("without --mesh and --tol, the default solver certifies more of them")
-    if converged < len(half[0]):
-        codes, counts = np.unique(info.status[half], return_counts=True)
-        for code, count in zip(codes, counts, strict=True):
-            if code != od.Status.CONVERGED:
-                say.print(
-                    f"{count} not converged: {od.Status(code).sentence}; their entries are upper bounds, or NaN",
-                    soft_wrap=True,
-                )
+    if converged < pairs:
+        failures = [(i, j, reason) for (i, j), reason in info.failures() if i < j]
+        for reason, count in Counter(reason for *_, reason in failures).items():
+            say.print(f"{count} not converged: {reason}; their entries are upper bounds, or NaN", soft_wrap=True)
+        listed = out_file.with_suffix(".failures.csv")
+        with listed.open("w", newline="") as stream:
+            csv.writer(stream).writerows([("from", "to", "reason"), *failures])
+        say.print(f"which they are: {listed}", soft_wrap=True)
         raise typer.Exit(Exit.NOT_CONVERGED)
 
 
