@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types reproduce reproduce-full bench bench-full peers format clean
+.PHONY: help demo test lint types reproduce reproduce-full publish-reproduction bench bench-full peers format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,11 +31,14 @@ reproduce: $(VENV)/.installed-experiments ## every experiment of the paper, smal
 reproduce-full: $(VENV)/.installed-experiments ## the same in the paper's sizes (goes on where it was stopped)
 	@$(BIN)/orthodrome reproduce --full --out reproduction
 
+publish-reproduction: ## put the report and the figures of the full run into docs/
+	@cd reproduction/full && cp --parents report.md */figure.png ../../docs/reproduction/
+
 bench: $(VENV)/.installed-bench ## speed beside other libraries, first path, kernel (ten minutes)
 	@for script in "speed.py --out demo/bench" "scaling.py start" kernel.py; do echo "== $$script"; $(BIN)/python benchmarks/$$script || exit 1; done
 
 bench-full: $(VENV)/.installed-bench ## every measured claim of README and docs (hours)
-	@for script in "speed.py --full --out demo/bench" "scaling.py --out demo/bench" kernel.py auto.py batches.py closed_forms.py semicircle.py; do \
+	@for script in "speed.py --full --out demo/bench" "scaling.py --out demo/bench" kernel.py auto.py batches.py closed_forms.py semicircle.py survival.py; do \
 		echo "== $$script"; $(BIN)/python benchmarks/$$script || exit 1; done
 
 peers: $(VENV)/.installed-bench ## other libraries on the same problems (an hour)
@@ -64,6 +67,9 @@ $(VENV)/.installed-test: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing orthodrome with its test tools (two minutes or so, once)"
 	@$(PIP) --editable '.[test,torch]' && touch $@ $(VENV)/.installed $(VENV)/.installed-experiments
 
-$(VENV)/.installed-bench: $(VENV)/.created pyproject.toml constraints.txt
+$(VENV)/.installed-publish-reproduction: ## put the report and the figures of the full run into docs/
+	@cd reproduction/full && cp --parents report.md */figure.png ../../docs/reproduction/
+
+bench: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing the other libraries"
 	@$(PIP) --editable '.[bench]' && touch $@ $(VENV)/.installed
