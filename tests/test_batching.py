@@ -75,6 +75,23 @@ def test_the_default_solver_does_not_recompile_either(semicircle, count_compilat
 
 
 @pytest.mark.filterwarnings("ignore::orthodrome.ConvergenceWarning")
+def test_results_are_the_same_to_the_last_bit_whatever_the_number_of_threads(semicircle, rng, monkeypatch):
+    data, _, metric = semicircle
+    monkeypatch.setattr(batching, "cores", lambda: 2)
+    x, v = rng.standard_normal((2, 240, 2))
+    results = []
+    for processes in (1, 2):
+        with batching.sharing_cores(processes):
+            found = [metric.accelerations(x, v), metric.squared_norms(x, v)]
+            for solver in (od.FixedPoint(), od.Auto()):
+                path = od.shortest_path(metric, data[:40], data[40:80], solver)
+                found += [path.length, path.error, path.residual, path.iterations]
+        results.append(found)
+    for one, two in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.filterwarnings("ignore::orthodrome.ConvergenceWarning")
 def test_a_problem_gets_the_same_answer_whatever_its_neighbours(semicircle, rng):
     data, _, metric = semicircle
     start, end = data[rng.integers(0, 200, 500)], data[rng.integers(0, 200, 500)]
