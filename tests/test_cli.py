@@ -92,7 +92,26 @@ def test_distances_are_written(tmp_path, data, invoke, capsys):
     )
     code, *_ = invoke("distances", "points.csv", "--out", "D.npz", "--columns", "north,east", capsys=capsys)
     with np.load(tmp_path / "D.npz") as saved:
-        assert code == 0 and set(saved) == {"distances", "converged", "certified", "status", "error"}
+        assert code == 0 and set(saved) == {"distances", "labels", "converged", "certified", "status", "error"}
+
+
+def test_labels_and_units_of_the_file_come_back(tmp_path, data, invoke, capsys):
+    names = [f"p{i}" for i in range(len(data))]
+    with (tmp_path / "named.csv").open("w", newline="") as stream:
+        rows = [(name, *(1000 * point).tolist()) for name, point in zip(names, data, strict=True)]
+        csv.writer(stream).writerows([("", "east", "north"), *rows])
+    words = ("named.csv", "--standardize", "--sigma", 0.5, "--rho", 0.1, "--mesh", 10)
+    code, *_ = invoke("path", *words, "--from", "p3", "--to", "p4", "--out", "c.csv", capsys=capsys)
+    curve = np.loadtxt(tmp_path / "c.csv", delimiter=",", skiprows=1)
+    assert code == 0
+    np.testing.assert_allclose(curve[[0, -1], 1:], 1000 * data[[3, 4]], rtol=1e-12)
+    code, *_ = invoke("distances", *words, "--out", "D.csv", capsys=capsys)
+    with (tmp_path / "D.csv").open() as stream:
+        header, *rows = csv.reader(stream)
+    assert code == 0 and header == ["", *names] and [row[0] for row in rows] == names
+    scaled = (data - data.mean(axis=0)) / data.std(axis=0)
+    D = od.distance_matrix(od.LocalPCA(scaled, 0.5, 0.1), scaled, solver=od.FixedPoint(mesh=10))
+    np.testing.assert_allclose(np.array([row[1:] for row in rows], float), D, rtol=1e-9)
 
 
 def test_what_is_not_converged_has_its_own_exit_code(tmp_path, data, invoke, capsys, monkeypatch):

@@ -56,6 +56,39 @@ def test_columns_by_name_and_number(tmp_path):
         read_data(tmp_path / "x.csv", ["d"])
 
 
+def test_an_index_is_kept_and_finds_rows(tmp_path):
+    (tmp_path / "pandas.csv").write_text(",x,y\nfirst,1,2\nsecond,3,4\n")
+    (tmp_path / "named.tsv").write_text("x\tname\ty\n1\tfirst\t2\n3\tsecond\t4\n")
+    for table in (read_data(tmp_path / "pandas.csv"), read_data(tmp_path / "named.tsv", index="name")):
+        np.testing.assert_array_equal(table.values, [[1, 2], [3, 4]])
+        assert table.columns == ("x", "y") and table.index == table.labels == ("first", "second")
+        assert table.row("second", "--to") == 1
+        with pytest.raises(ValueError, match="--to should be a label of the index; third arrived"):
+            table.row("third", "--to")
+    np.save(tmp_path / "x.npy", ROWS)
+    table = read_data(tmp_path / "x.npy", index="0")
+    assert table.columns == ("x1",) and table.index == ("1", "3", "0.125")
+    plain = read_data(tmp_path / "x.npy")
+    assert plain.index is None and plain.labels == ("0", "1", "2") and plain.row("2", "--to") == 2
+    with pytest.raises(ValueError, match="--to should be a row from 0 to 2; 3 arrived"):
+        plain.row("3", "--to")
+    (tmp_path / "twins.csv").write_text(",x\na,1\na,2\n")
+    with pytest.raises(ValueError, match="2 rows are called 'a'"):
+        read_data(tmp_path / "twins.csv").row("a", "--from")
+
+
+def test_standardised_columns_can_be_turned_back(tmp_path):
+    np.save(tmp_path / "x.npy", ROWS)
+    table = read_data(tmp_path / "x.npy", standardize=True)
+    np.testing.assert_allclose(table.values.mean(axis=0), 0, atol=1e-15)
+    np.testing.assert_allclose(table.values.std(axis=0), 1, rtol=1e-14)
+    np.testing.assert_allclose(table.in_units(table.values), ROWS, atol=1e-15)
+    np.testing.assert_array_equal(read_data(tmp_path / "x.npy").in_units(ROWS), ROWS)
+    np.save(tmp_path / "flat.npy", [[1.0, 2.0], [1.0, 3.0]])
+    with pytest.raises(ValueError, match="column x0 is the same in every row and cannot be standardised"):
+        read_data(tmp_path / "flat.npy", standardize=True)
+
+
 BAD = {
     "ragged.csv": ("1,2\n3,4\n5\n", "line 3: 2 columns were expected, 1 arrived"),
     "text.csv": ("x,y\n1,2\n3,oops\n", "line 3, column y: a number was expected, 'oops' arrived"),
@@ -63,7 +96,7 @@ BAD = {
     "gap.csv": ("1,2\n,\n3,4\n", "line 2, column x0: a number was expected, '' arrived"),
     "first.csv": ("1.0,NA\n0,0\n1,1\n", "line 1, column x1: a number was expected, 'NA' arrived"),  # not a header
     "semicolons.csv": ("1;2\n3;4\n5;6\n", "a number was expected, '3;4' arrived.*separated by ','"),
-    "index.csv": (",x,y\n0,1,2\n1,3,4\n", "column 0 has no name, as an index would have none.*x,y"),
+    "nameless.csv": ("x,,y\n0,1,2\n1,3,4\n", "column 1 has no name; say which columns are coordinates: x,y"),
     "nan.csv": ("1,2\n3,nan\n", "should be finite"),
     "empty.csv": ("", "is empty"),
     "header.csv": ("x,y\n", "has a header and no rows"),

@@ -8,6 +8,7 @@ import csv
 import time
 import warnings
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,6 +44,13 @@ Data = Annotated[
 ]
 Columns = Annotated[
     str | None, typer.Option(help="Columns to use, by name or number, with commas between: x,y or 0,2.")
+]
+Index = Annotated[
+    str | None,
+    typer.Option(help="Column that says what the rows are called; a first column without a name is one by itself."),
+]
+Standardize = Annotated[
+    bool, typer.Option("--standardize", help="Give every column mean 0 and standard deviation 1 first.")
 ]
 Sigma = Annotated[float | None, typer.Option(help="Reach of the metric's weights; chosen from the data if left out.")]
 Rho = Annotated[float | None, typer.Option(help="Floor of the local variance; chosen from the data if left out.")]
@@ -103,9 +111,11 @@ def demo(
 @app.command(epilog="Example: orthodrome path points.csv --from 0 --to 17 --out curve.csv --plot curve.png")
 def path(
     data: Data,
-    from_: Annotated[int, typer.Option("--from", help="Row of the first point, counted from 0.")],
-    to: Annotated[int, typer.Option("--to", help="Row of the last point, counted from 0.")],
+    from_: Annotated[str, typer.Option("--from", help="Row of the first point: its label, or counted from 0.")],
+    to: Annotated[str, typer.Option("--to", help="Row of the last point.")],
     columns: Columns = None,
+    index: Index = None,
+    standardize: Standardize = False,
     sigma: Sigma = None,
     rho: Rho = None,
     rtol: Rtol = None,
@@ -120,8 +130,8 @@ def path(
     points: Annotated[int, typer.Option(help="Points of the curve in the csv.")] = 101,
 ) -> None:
     """The shortest path between two points of a data set."""
-    table = read(data, columns)
-    start, end = row(table.values, from_, "--from"), row(table.values, to, "--to")
+    table = read(data, columns, index, standardize)
+    start, end = table.values[table.row(from_, "--from")], table.values[table.row(to, "--to")]
     if points < 2:
         raise ValueError(f"--points should be at least 2; {points} arrived.")
     require_file(out_file, "--out", [".csv"])
@@ -141,7 +151,7 @@ def path(
     say.print(f"{metric}; Euclidean distance {straight:.6g}", soft_wrap=True)
     if out_file:
         t = np.linspace(0, 1, points)
-        write_csv(out_file, ["t", *table.columns], np.column_stack([t, found(t)]))
+        write_rows(out_file, ["t", *table.columns], np.column_stack([t, table.in_units(found(t))]).tolist())
         say.print(f"wrote {out_file}", soft_wrap=True)
     if plot:
         draw(metric, found, plot)
@@ -153,9 +163,14 @@ def path(
 def distances(
     data: Data,
     out_file: Annotated[
-        Path, typer.Option("--out", help="Write the (n, n) matrix: .npy, or .npz with errors and statuses.")
+        Path,
+        typer.Option(
+            "--out", help="Write the (n, n) matrix: .npy, .csv with labels, or .npz with errors and statuses."
+        ),
     ],
     columns: Columns = None,
+    index: Index = None,
+    standardize: Standardize = False,
     sigma: Sigma = None,
     rho: Rho = None,
     rtol: Rtol = None,
@@ -174,8 +189,8 @@ def distances(
 
     Pairs that did not converge are listed, with reasons, in a csv file beside the matrix.
     """
-    table = read(data, columns)
-    require_file(out_file, "--out", [".npy", ".npz"])
+    table = read(data, columns, index, standardize)
+    require_file(out_file, "--out", [".npy", ".npz", ".csv"])
     metric, solver = od.LocalPCA(table.values, sigma, rho), choose_solver(rtol, mesh, tol)
     n = len(table.values)
     say.print(f"{metric}; {n * (n - 1) // 2} paths", soft_wrap=True)
@@ -196,10 +211,14 @@ def distances(
             if checkpoint is not None:
                 say.print(f"stopped: what is finished is in {checkpoint}, and the same command goes on from there")
             raise SystemExit(Exit.STOPPED) from None
-    if out_file.suffix == ".npy":
+    if out_file.suffix.lower() == ".npy":
         np.save(out_file, D)
+    elif out_file.suffix.lower() == ".csv":
+        write_rows(
+            out_file, ["", *table.labels], ([label, *row.tolist()] for label, row in zip(table.labels, D, strict=True))
+        )
     else:
-        np.savez(out_file, distances=D, **vars(info))
+        np.savez(out_file, distances=D, labels=np.array(table.labels), **vars(info))
     pairs = n * (n - 1) // 2
     converged, certified = ((np.count_nonzero(array) - n) // 2 for array in (info.converged, info.certified))
     out.print(f"paths       {pairs} in {time.perf_counter() - began:.1f} s")
@@ -209,12 +228,11 @@ def distances(
     if certified < converged:
         say.print("without --mesh and --tol, the default solver certifies more of them")
     if converged < pairs:
-        failures = [(i, j, reason) for (i, j), reason in info.failures() if i < j]
+        failures = [(table.labels[i], table.labels[j], reason) for (i, j), reason in info.failures() if i < j]
         for reason, count in Counter(reason for *_, reason in failures).items():
             say.print(f"{count} not converged: {reason}; their entries are upper bounds, or NaN", soft_wrap=True)
         listed = out_file.with_suffix(".failures.csv")
-        with listed.open("w", newline="") as stream:
-            csv.writer(stream).writerows([("from", "to", "reason"), *failures])
+        write_rows(listed, ["from", "to", "reason"], failures)
         say.print(f"which they are: {listed}", soft_wrap=True)
         raise typer.Exit(Exit.NOT_CONVERGED)
 
@@ -256,16 +274,9 @@ def reproduce(
     out.print(f"report: {out_dir / scale / experiments.REPORT}", soft_wrap=True)
 
 
-def read(data: Path, columns: str | None) -> Any:
+def read(data: Path, columns: str | None, index: str | None, standardize: bool) -> od.io.Table:
     """The data file, with the chosen columns."""
-    return od.io.read_data(data, columns.split(",") if columns else None)
-
-
-def row(values: Any, index: int, name: str) -> Any:
-    """A row of the data, or an error that says which rows there are."""
-    if not 0 <= index < len(values):
-        raise ValueError(f"{name} should be a row from 0 to {len(values) - 1}; {index} arrived.")
-    return values[index]
+    return od.io.read_data(data, columns.split(",") if columns else None, index, standardize)
 
 
 def choose_solver(rtol: float | None, mesh: int | None, tol: float | None) -> od.Solver:
@@ -291,9 +302,12 @@ def require_file(file: Path | None, option: str, suffixes: list[str]) -> None:
         raise ValueError(f"{option} should be a file; {file} is a folder.")
 
 
-def write_csv(file: Path, header: list[str], rows: Any) -> None:
-    """Numbers with enough digits to be read back exactly."""
-    np.savetxt(file, rows, delimiter=",", header=",".join(header), comments="", fmt="%.17g")
+def write_rows(file: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A csv file; Python writes numbers with enough digits to be read back exactly."""
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(header)
+        writer.writerows(rows)
 
 
 def draw(metric: Any, found: Any, file: Path) -> None:

@@ -23,14 +23,42 @@ class Table:
     """(n, D) float64, finite."""
     columns: tuple[str, ...]
     """The names of the columns: the file's header, or x0, x1, …"""
+    index: tuple[str, ...] | None = None
+    """What the rows are called, if the file says so."""
+    center: Array | None = None
+    scale: Array | None = None
+    """(D,) each: the file has values · scale + center, if they were standardised."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the rows are called: by the file, or by their numbers."""
+        return tuple(map(str, range(len(self.values)))) if self.index is None else self.index
+
+    def row(self, label: str, name: str) -> int:
+        """The number of a row, by its label in the index, or counted from 0; `name` is what asked for it."""
+        found = [i for i, known in enumerate(self.labels) if known == label]
+        if len(found) > 1:
+            raise ValueError(f"{name}: {len(found)} rows are called {label!r}; make their labels different.")
+        if not found:
+            known = f"a row from 0 to {len(self.values) - 1}" if self.index is None else "a label of the index"
+            raise ValueError(f"{name} should be {known}; {label} arrived.")
+        return found[0]
+
+    def in_units(self, values: Array) -> Array:
+        """Coordinates (..., D) as the file has them."""
+        return values if self.scale is None or self.center is None else values * self.scale + self.center
 
 
-def read_data(file: str | Path, columns: list[str] | None = None) -> Table:
+def read_data(
+    file: str | Path, columns: list[str] | None = None, index: str | None = None, standardize: bool = False
+) -> Table:
     """Read a data set (n, D), a row a point.
 
     csv and tsv may have a header: a first line without a single number in it. npz files should hold one array, or one
-    named `data`. `columns` takes some of the columns, by name or by number; the others may then hold anything. No row
-    is ever dropped: a value that is missing or not a number is an error that names its line.
+    named `data`. `columns` takes some of the columns, by name or by number; the others may then hold anything. `index`
+    is the column that says what the rows are called; a first column without a name, as pandas writes it, is one too.
+    `standardize` gives every column mean 0 and standard deviation 1. No row is ever dropped: a value that is missing
+    or not a number is an error that names its line.
     """
     path = Path(file)
     if not path.exists():
@@ -39,15 +67,27 @@ def read_data(file: str | Path, columns: list[str] | None = None) -> Table:
         raise ValueError(f"{path} should be a file, not a folder.")
     suffix = path.suffix.lower()
     if suffix in _DELIMITERS:
-        names, values = _read_text(path, _DELIMITERS[suffix], columns)
+        table = _read_text(path, _DELIMITERS[suffix], columns, index)
     elif suffix in (".npy", ".npz"):
-        names, values = _read_numpy(path, columns)
+        table = _read_numpy(path, columns, index)
     else:
         raise ValueError(f"{path} should end in .csv, .tsv, .npy or .npz, so that its format is known.")
-    return Table(_boundary.as_data(values, str(path)), names)
+    table = dataclasses.replace(table, values=_boundary.as_data(table.values, str(path)))
+    return _standardized(table, path) if standardize else table
 
 
-def _read_numpy(path: Path, columns: list[str] | None) -> tuple[tuple[str, ...], Array]:
+def _standardized(table: Table, path: Path) -> Table:
+    center, scale = table.values.mean(axis=0), table.values.std(axis=0)
+    flat = [name for name, spread in zip(table.columns, scale, strict=True) if not spread > 0]
+    if flat:
+        raise ValueError(
+            f"{path}: column {flat[0]} is the same in every row and cannot be standardised: leave it out by choosing "
+            "the other columns."
+        )
+    return dataclasses.replace(table, values=(table.values - center) / scale, center=center, scale=scale)
+
+
+def _read_numpy(path: Path, columns: list[str] | None, index: str | None) -> Table:
     try:
         loaded = np.load(path, allow_pickle=False)
         with contextlib.nullcontext({"data": loaded}) if isinstance(loaded, np.ndarray) else loaded as arrays:
@@ -60,11 +100,12 @@ def _read_numpy(path: Path, columns: list[str] | None) -> tuple[tuple[str, ...],
     if values.ndim != 2:
         raise ValueError(f"{path} should hold an array of shape (n, D), a row a point; its shape is {values.shape}.")
     names = [f"x{i}" for i in range(values.shape[1])]
-    chosen = _choose(names, columns, path)
-    return tuple(names[k] for k in chosen), values[:, chosen]
+    chosen, label = _choose(names, columns, index, path)
+    labels = None if label is None else tuple(f"{value:g}" for value in values[:, label])
+    return Table(values[:, chosen], tuple(names[k] for k in chosen), labels)
 
 
-def _read_text(path: Path, delimiter: str, columns: list[str] | None) -> tuple[tuple[str, ...], Array]:
+def _read_text(path: Path, delimiter: str, columns: list[str] | None, index: str | None) -> Table:
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream, delimiter=delimiter)
@@ -83,12 +124,14 @@ def _read_text(path: Path, delimiter: str, columns: list[str] | None) -> tuple[t
     names = [cell.strip() for cell in rows.pop(0)[1]] if has_header else [f"x{i}" for i in range(width)]
     if not rows:
         raise ValueError(f"{path} has a header and no rows.")
-    if "" in names and columns is None:
+    if "" in names[1:] and columns is None:
         raise ValueError(
-            f"{path}: column {names.index('')} has no name, as an index would have none; say which columns are "
-            f"coordinates: {','.join(name for name in names if name)}."
+            f"{path}: column {names.index('', 1)} has no name; say which columns are coordinates: "
+            f"{','.join(name for name in names if name)}."
         )
-    chosen = _choose(names, columns, path)
+    if index is None and names[0] == "" and "0" not in (columns or ()):  # as pandas writes its index
+        index = "0"
+    chosen, label = _choose(names, columns, index, path)
     for line, row in rows:
         for k in chosen:
             if not _is_number(row[k]):
@@ -96,7 +139,9 @@ def _read_text(path: Path, delimiter: str, columns: list[str] | None) -> tuple[t
                     f"{path}, line {line}, column {names[k]}: a number was expected, {row[k].strip()!r} arrived. Mend "
                     f"it, or choose other columns; they are separated by {delimiter!r} in a {path.suffix} file."
                 )
-    return tuple(names[k] for k in chosen), np.array([[float(row[k]) for k in chosen] for _, row in rows])
+    values = np.array([[float(row[k]) for k in chosen] for _, row in rows])
+    labels = None if label is None else tuple(row[label].strip() for _, row in rows)
+    return Table(values, tuple(names[k] for k in chosen), labels)
 
 
 def _is_number(cell: str) -> bool:
@@ -107,12 +152,17 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _choose(names: list[str], columns: list[str] | None, path: Path) -> list[int]:
-    """The numbers of the columns asked for, by name or by number; all of them if none were."""
-    columns = None if columns is None else [str(name).strip() for name in columns]
-    for name in columns or ():
+def _choose(names: list[str], columns: list[str] | None, index: str | None, path: Path) -> tuple[list[int], int | None]:
+    """The numbers of the columns asked for, by name or by number, and of the index; all others if none were."""
+
+    def number(name: str) -> int:
+        name = str(name).strip()
         if name not in names and not (name.isdigit() and int(name) < len(names)):
-            raise ValueError(f"{path} has no column {name!r}; it has {', '.join(names)}.")
-    if columns is None:
-        return list(range(len(names)))
-    return [names.index(name) if name in names else int(name) for name in columns]
+            raise ValueError(f"{path} has no column {name!r}; it has {', '.join(filter(None, names))}.")
+        return names.index(name) if name in names else int(name)
+
+    label = None if index is None else number(index)
+    chosen = [k for k in range(len(names)) if k != label] if columns is None else [number(name) for name in columns]
+    if not chosen:
+        raise ValueError(f"{path} has no columns but its index.")
+    return chosen, label
