@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 .PHONY: help demo test lint types reproduce reproduce-full publish-reproduction bench bench-full peers format clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## geodesics on a learned manifold: a figure and a table, in demo/
 	@$(BIN)/orthodrome demo --out demo
@@ -67,9 +67,6 @@ $(VENV)/.installed-test: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing orthodrome with its test tools (two minutes or so, once)"
 	@$(PIP) --editable '.[test,torch]' && touch $@ $(VENV)/.installed $(VENV)/.installed-experiments
 
-$(VENV)/.installed-publish-reproduction: ## put the report and the figures of the full run into docs/
-	@cd reproduction/full && cp --parents report.md */figure.png ../../docs/reproduction/
-
-bench: $(VENV)/.created pyproject.toml constraints.txt
+$(VENV)/.installed-bench: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing the other libraries"
 	@$(PIP) --editable '.[bench]' && touch $@ $(VENV)/.installed

@@ -76,6 +76,7 @@ def test_the_default_solver_does_not_recompile_either(semicircle, count_compilat
 
 @pytest.mark.filterwarnings("ignore::orthodrome.ConvergenceWarning")
 def test_results_are_the_same_to_the_last_bit_whatever_the_number_of_threads(semicircle, rng, monkeypatch):
+    """As the tests compile; benchmarks/survival.py has it as users do."""
     data, _, metric = semicircle
     monkeypatch.setattr(batching, "cores", lambda: 2)
     x, v = rng.standard_normal((2, 240, 2))

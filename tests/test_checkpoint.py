@@ -9,10 +9,11 @@ import time
 
 import jax.numpy as jnp
 import numpy as np
+import psutil
 import pytest
 
 import orthodrome as od
-from orthodrome import checkpoint, distances
+from orthodrome import checkpoint, distances, workers
 from orthodrome.matrix import Matrix
 
 SOLVER = od.FixedPoint(mesh=8, max_iter=30)
@@ -33,12 +34,12 @@ def same(one, two):
 
 
 def test_a_part_is_read_back_as_it_was_kept(tmp_path):
-    kept = checkpoint.Checkpoint(tmp_path / "a" / "b", {"job": 1})
-    assert not kept.has("part")
-    kept.keep("part", {"x": np.arange(3), "y": 0.1})
-    again = checkpoint.Checkpoint(tmp_path / "a" / "b", {"job": 1})
-    assert again.has("part") and again.read("part")["y"] == 0.1
-    np.testing.assert_array_equal(again.read("part")["x"], [0, 1, 2])
+    with checkpoint.Checkpoint(tmp_path / "a" / "b", {"job": 1}) as kept:
+        assert not kept.has("part")
+        kept.keep("part", {"x": np.arange(3), "y": 0.1})
+    with checkpoint.Checkpoint(tmp_path / "a" / "b", {"job": 1}) as again:
+        assert again.has("part") and again.read("part")["y"] == 0.1
+        np.testing.assert_array_equal(again.read("part")["x"], [0, 1, 2])
 
 
 def test_what_fails_while_it_is_written_leaves_what_was_there(tmp_path):
@@ -54,14 +55,21 @@ def test_what_fails_while_it_is_written_leaves_what_was_there(tmp_path):
     assert file.read_text() == "old" and list(tmp_path.iterdir()) == [file]
 
 
-def test_drafts_of_the_dead_are_swept_away_and_those_of_the_living_are_not(tmp_path):
-    checkpoint.Checkpoint(tmp_path, {})
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    for process in (dead.pid, os.getpid()):
-        (tmp_path / f"{checkpoint.DRAFT}{process}-part.npz").write_text("half")
-    checkpoint.Checkpoint(tmp_path, {})
-    assert [p.name for p in tmp_path.glob(f"{checkpoint.DRAFT}*")] == [f"{checkpoint.DRAFT}{os.getpid()}-part.npz"]
+def test_only_one_at_a_time_works_in_a_folder_and_drafts_of_the_dead_are_swept_away(tmp_path):
+    with checkpoint.Checkpoint(tmp_path, {}):
+        (tmp_path / f"{checkpoint.DRAFT}part.npz").write_text("half")
+        with pytest.raises(ValueError, match="another process works in .*: wait for it, or choose another folder"):
+            checkpoint.Checkpoint(tmp_path, {})
+        assert list(tmp_path.glob(f"{checkpoint.DRAFT}*"))
+    with checkpoint.Checkpoint(tmp_path, {}):
+        assert not list(tmp_path.glob(f"{checkpoint.DRAFT}*"))
+
+
+def test_a_damaged_part_is_named(tmp_path):
+    with checkpoint.Checkpoint(tmp_path, {}) as kept:
+        (tmp_path / "part.npz").write_bytes(b"PK not really")
+        with pytest.raises(ValueError, match=r"part.npz is damaged .*: remove it, and it is made anew"):
+            kept.read("part")
 
 
 def test_folders_of_others_are_refused_and_kept(tmp_path):
@@ -82,31 +90,42 @@ def test_a_kept_matrix_is_the_matrix_and_is_not_computed_again(semicircle, small
     call = lambda: od.distance_matrix(metric, data[:9], solver=SOLVER, return_info=True, checkpoint=tmp_path / "run")
     same(plain, call())
     monkeypatch.setattr("orthodrome.workers.solve", pytest.fail)
+    first = call()
     again = call()
     same(plain, again)
+    same(plain, first)  # also while the same files are made anew
     assert isinstance(again[0], np.memmap)
     np.testing.assert_array_equal(np.load(tmp_path / "run" / "length.npy"), plain[0])
 
 
-def test_shortcuts_are_kept_too(semicircle, tmp_path, monkeypatch):
-    """The paths of a poor search, mended by way of third points: rerun, nothing is solved again."""
+def test_a_path_that_is_too_long_is_mended_by_way_of_a_third_point_and_that_is_kept_too(
+    semicircle, tmp_path, monkeypatch
+):
     data, angle, metric = semicircle
-    points = data[np.argsort(angle)[::40]]
-    poor = od.Auto(effort=1)
-    found = od.distance_matrix(metric, points, solver=poor, return_info=True, checkpoint=tmp_path)
-    monkeypatch.setattr("orthodrome.workers.solve", pytest.fail)
-    same(found, od.distance_matrix(metric, points, solver=poor, return_info=True, checkpoint=tmp_path))
+    points = data[np.argsort(angle)[[0, 60, 30, 90]]]  # the first two have the third between them
+    right, solve = od.distance_matrix(metric, points), workers.solve
+
+    def poor(metric, solver, task):
+        answer = solve(metric, solver, task)
+        return answer if task.detour else answer._replace(length=answer.length * [3, 1, 1, 1, 1, 1])
+
+    monkeypatch.setattr(workers, "solve", poor)
+    found = od.distance_matrix(metric, points, return_info=True, checkpoint=tmp_path)
+    np.testing.assert_allclose(found[0], right, rtol=1e-4)
+    assert len(list(tmp_path.glob("detour-*"))) == 1
+    monkeypatch.setattr(workers, "solve", pytest.fail)
+    same(found, od.distance_matrix(metric, points, return_info=True, checkpoint=tmp_path))
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"points": slice(1, 8)}, "points was '7×2"),
-        ({"others": True}, "others was None and is '3×2"),
+        ({"points": slice(1, 8)}, "points was '7 × 2, .*and is '7 × 2"),
+        ({"others": True}, "others was None and is '3 × 2"),
         ({"sigma": 0.2}, "metric was 'LocalPCA"),
         (
             {"solver": od.FixedPoint(mesh=9)},
-            r"solver was 'FixedPoint\(mesh=8, max_iter=30\)' and is 'FixedPoint\(mesh=9\)'",
+            r"solver was 'FixedPoint\(mesh=8, max_iter=30\).* and is 'FixedPoint\(mesh=9\)",
         ),
     ],
 )
@@ -135,38 +154,44 @@ def test_metrics_of_the_same_code_with_other_values_are_other_jobs(tmp_path):
 
 
 JOB = """
-import sys, warnings
+import os, pathlib, signal, sys, warnings
 import numpy as np
 import orthodrome as od
 from orthodrome import distances
 
+folder, out, moment = sys.argv[1], sys.argv[2], float(sys.argv[3])
+written, replace = [], pathlib.Path.replace
+
+def replace_or_die(draft, file):  # before or after a file gets its name, when so many have got theirs
+    written.append(file)
+    if len(written) == moment + 0.5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(draft, file)
+    if len(written) == moment:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+pathlib.Path.replace = replace_or_die
 warnings.simplefilter("ignore")
 distances.BLOCK = 20
 data = od.datasets.semicircle(200, random_state=0)
 metric = od.LocalPCA(data, sigma=0.15, rho=0.01)
-D, info = od.distance_matrix(metric, data[:25], solver=od.FixedPoint(mesh=8, max_iter=30), checkpoint=sys.argv[1], return_info=True)
-np.savez(sys.argv[2], length=D, **vars(info))
+solver = od.FixedPoint(mesh=8, max_iter=30)
+D, info = od.distance_matrix(metric, data[:25], solver=solver, checkpoint=folder, return_info=True)
+np.savez(out, length=D, **vars(info))
 """
 
 
-def test_a_matrix_whose_process_is_killed_again_and_again_ends_bit_by_bit_as_one_that_is_not(tmp_path, rng):
-    command = lambda folder, out: [sys.executable, "-c", JOB, str(tmp_path / folder), str(tmp_path / out)]
-    subprocess.run(command("quiet", "quiet.npz"), check=True)
-    whole = len(list((tmp_path / "quiet").glob("block-*.npz")))
-    assert whole == 15
-    kills = 0
-    for target in (1, 6, 11):  # die at a random moment after so many blocks
-        process = subprocess.Popen(command("killed", "killed.npz"), start_new_session=True)
-        deadline = time.monotonic() + 120
-        while len(list((tmp_path / "killed").glob("block-*.npz"))) < target:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-        time.sleep(rng.uniform(0, 0.003))
-        kills += process.poll() is None
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    assert kills and not (tmp_path / "killed.npz").exists()
-    subprocess.run(command("killed", "killed.npz"), check=True)
+def test_a_matrix_whose_process_is_killed_again_and_again_ends_bit_by_bit_as_one_that_is_not(tmp_path):
+    def run(folder, moment):
+        words = [sys.executable, "-c", JOB, str(tmp_path / folder), str(tmp_path / f"{folder}.npz"), str(moment)]
+        return subprocess.run(words).returncode
+
+    assert run("quiet", 0) == 0
+    assert len(list((tmp_path / "quiet").glob("block-*.npz"))) == 15
+    for moment in (0.5, 3, 5.5, 8.5):  # while its settings are written; between two blocks; within one; before a result
+        assert run("killed", moment) == -signal.SIGKILL and not (tmp_path / "killed" / "length.npy").exists()
+    assert len(list((tmp_path / "killed").glob("block-*.npz"))) == 2 + 5 + 8
+    assert run("killed", 0) == 0
     one, two = (dict(np.load(tmp_path / f"{name}.npz")) for name in ("quiet", "killed"))
     assert one.keys() == two.keys() and all(np.array_equal(one[key], two[key], equal_nan=True) for key in one)
     assert not list((tmp_path / "killed").glob(f"{checkpoint.DRAFT}*"))
@@ -227,22 +252,24 @@ def test_a_cluster_gives_the_matrix_of_one_process_also_when_a_worker_dies(semic
     data, _, metric = semicircle
     alone = od.distance_matrix(metric, data[:16], solver=SOLVER, return_info=True)
     same(alone, od.distance_matrix(metric, data[:16], solver=SOLVER, return_info=True, client=cluster))
-    workers = [worker["pid"] for worker in cluster.run(lambda: {"pid": os.getpid()}).values()]
-    assert len(set(workers)) == 2 and os.getpid() not in workers
-    before, folder = set(workers), tmp_path / "run"
+    processes = list(cluster.run(os.getpid).values())
+    assert len(set(processes)) == 2 and os.getpid() not in processes
+    folder, deadline = tmp_path / "run", time.monotonic() + 120
 
     def kill():
-        while len(list(folder.glob("block-*.npz"))) < 3:
+        while len(list(folder.glob("block-*.npz"))) < 3 and time.monotonic() < deadline:
             time.sleep(0.001)
-        os.kill(workers[0], signal.SIGKILL)
+        os.kill(processes[0], signal.SIGKILL)
 
-    killer = threading.Thread(target=kill)
+    killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     found = od.distance_matrix(metric, data[:16], solver=SOLVER, return_info=True, client=cluster, checkpoint=folder)
     killer.join()
     same(alone, found)
-    after = {worker["pid"] for worker in cluster.run(lambda: {"pid": os.getpid()}).values()}
-    assert before - after == {workers[0]}
+    assert len(list(folder.glob("block-*.npz"))) == 12
+    while psutil.pid_exists(processes[0]) and psutil.Process(processes[0]).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline  # it is really dead
+        time.sleep(0.01)
 
 
 def test_joblib_on_dask_gives_the_same(semicircle, small_blocks, cluster):

@@ -1,7 +1,9 @@
 """Long work that survives: its parts in a folder, each whole or not there at all, for one job and no other."""
 
+import contextlib
 import json
 import os
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,39 +17,56 @@ Part = dict[str, Array]
 JOB = "settings.json"
 """The file that says whose parts a folder holds."""
 
+LOCK = "lock"
+"""The file that is locked while somebody works in the folder."""
+
 DRAFT = ".draft-"
-"""How the name of a file begins that is not finished; its process' number comes next."""
+"""How the name of a file begins that is not finished."""
 
 
-class Checkpoint:
+class Checkpoint(contextlib.AbstractContextManager["Checkpoint"]):
     """The finished parts of a job.
 
-    Whoever is killed loses the part under way; who makes the same checkpoint again finds the others.
+    Whoever is killed loses the part under way; who makes the same checkpoint again finds the others. One at a time.
     """
 
     def __init__(self, folder: str | Path, job: Mapping[str, Any]) -> None:
         """`job` is what the results depend on, as JSON: a folder with another one's parts is refused, and kept."""
         self.folder = Path(folder)
-        described = json.loads(json.dumps(job))
-        file = self.folder / JOB
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"{folder} should be a folder; it is a file: choose another one.")
-        if file.exists():
-            self._require_same(json.loads(file.read_text()), described)
-            _sweep(self.folder)
-        elif self.folder.exists() and any(not there.name.startswith(DRAFT) for there in self.folder.iterdir()):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        names = {there.name for there in self.folder.iterdir() if not there.name.startswith(DRAFT)}
+        if JOB not in names and names - {LOCK}:
             raise ValueError(f"{folder} holds other files and no {JOB}: choose an empty or a new folder.")
-        else:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write(file, lambda path: path.write_text(json.dumps(described, indent=1)))
+        self._lock = _locked(self.folder)
+        try:
+            self._require_same(json.loads(json.dumps(job)))
+        except BaseException:
+            self.close()
+            raise
+        for draft in self.folder.glob(f"{DRAFT}*"):  # of processes that were killed
+            draft.unlink(missing_ok=True)
 
-    def _require_same(self, there: dict[str, Any], here: dict[str, Any]) -> None:
+    def _require_same(self, here: dict[str, Any]) -> None:
+        file = self.folder / JOB
+        if not file.exists():
+            write(file, lambda path: path.write_text(json.dumps(here, indent=1)))
+            return
+        there = json.loads(file.read_text())
         changed = [key for key in {**there, **here} if there.get(key) != here.get(key)]
         if changed:
-            told = "; ".join(f"{key} was {_brief(there.get(key))} and is {_brief(here.get(key))}" for key in changed)
+            told = "; ".join(f"{key} was {there.get(key)!r} and is {here.get(key)!r}" for key in changed)
             raise ValueError(
                 f"{self.folder} holds results made with other settings ({told}): choose another folder, or remove it."
             )
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let others work in the folder."""
+        self._lock.close()
 
     def has(self, name: str) -> bool:
         """Whether a part is there."""
@@ -60,16 +79,33 @@ class Checkpoint:
 
     def read(self, name: str) -> Part:
         """A part that is there."""
-        with np.load(self._file(name), allow_pickle=False) as stored:
-            return dict(stored)
+        try:
+            with np.load(self._file(name), allow_pickle=False) as stored:
+                return dict(stored)
+        except Exception as error:
+            raise ValueError(f"{self._file(name)} is damaged ({error}): remove it, and it is made anew.") from None
 
     def _file(self, name: str) -> Path:
         return self.folder / f"{name}.npz"
 
 
+def _locked(folder: Path) -> Any:
+    """A file that is locked until it is closed, or its process ends, however it does; refused if another one has it."""
+    stream = (folder / LOCK).open("w")
+    with contextlib.suppress(ImportError):  # there is no such lock on Windows
+        import fcntl
+
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            stream.close()
+            raise ValueError(f"another process works in {folder}: wait for it, or choose another folder.") from None
+    return stream
+
+
 def write(file: Path, put: Callable[[Path], Any]) -> None:
     """Write a file all at once: whoever is killed meanwhile, or loses power, leaves the old one or the new."""
-    draft = file.with_name(f"{DRAFT}{os.getpid()}-{file.name}")
+    draft = draft_of(file)
     try:
         put(draft)
         with draft.open("rb+") as stream:
@@ -79,24 +115,6 @@ def write(file: Path, put: Callable[[Path], Any]) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _sweep(folder: Path) -> None:
-    """Remove the drafts of processes that were killed."""
-    for draft in folder.glob(f"{DRAFT}*"):
-        owner = draft.name.removeprefix(DRAFT).partition("-")[0]
-        if owner.isdigit() and not _running(int(owner)):
-            draft.unlink(missing_ok=True)
-
-
-def _running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # somebody else's
-        return True
-    return True
-
-
-def _brief(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+def draft_of(file: Path) -> Path:
+    """A name for a file that is not finished, which nobody else has."""
+    return file.with_name(f"{DRAFT}{secrets.token_hex(4)}-{file.name}")

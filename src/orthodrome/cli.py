@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import orthodrome as od
+from orthodrome.checkpoint import write
 
 app = typer.Typer(
     help="Shortest paths and distances on manifolds learned from data.",
@@ -209,16 +210,19 @@ def distances(
             )
         except KeyboardInterrupt:
             if checkpoint is not None:
-                say.print(f"stopped: what is finished is in {checkpoint}, and the same command goes on from there")
+                say.print(
+                    f"stopped: what is finished is in {checkpoint}, and the same command goes on from there",
+                    soft_wrap=True,
+                )
             raise SystemExit(Exit.STOPPED) from None
     if out_file.suffix.lower() == ".npy":
-        np.save(out_file, D)
+        write(out_file, lambda file: np.save(file, D))  # all at once: it may be a file that D is mapped from
     elif out_file.suffix.lower() == ".csv":
         write_rows(
             out_file, ["", *table.labels], ([label, *row.tolist()] for label, row in zip(table.labels, D, strict=True))
         )
     else:
-        np.savez(out_file, distances=D, labels=np.array(table.labels), **vars(info))
+        write(out_file, lambda file: np.savez(file, distances=D, labels=np.array(table.labels), **vars(info)))
     pairs = n * (n - 1) // 2
     converged, certified = ((np.count_nonzero(array) - n) // 2 for array in (info.converged, info.certified))
     out.print(f"paths       {pairs} in {time.perf_counter() - began:.1f} s")
@@ -227,11 +231,12 @@ def distances(
     out.print(f"written     {out_file}", soft_wrap=True)
     if certified < converged:
         say.print("without --mesh and --tol, the default solver certifies more of them")
+    listed = out_file.with_suffix(".failures.csv")
+    listed.unlink(missing_ok=True)  # an earlier run's
     if converged < pairs:
         failures = [(table.labels[i], table.labels[j], reason) for (i, j), reason in info.failures() if i < j]
         for reason, count in Counter(reason for *_, reason in failures).items():
             say.print(f"{count} not converged: {reason}; their entries are upper bounds, or NaN", soft_wrap=True)
-        listed = out_file.with_suffix(".failures.csv")
         write_rows(listed, ["from", "to", "reason"], failures)
         say.print(f"which they are: {listed}", soft_wrap=True)
         raise typer.Exit(Exit.NOT_CONVERGED)

@@ -3,7 +3,9 @@
 import hashlib
 import importlib.metadata
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import jax
@@ -87,19 +89,28 @@ def distance_matrix(
     if y.shape[1] != x.shape[1]:
         raise ValueError(f"points has {x.shape[1]} coordinates and others has {y.shape[1]}: pass the same number.")
     work, symmetric = _require_workers(metric, solver, n_jobs, client), others is None
-    kept = None if checkpoint is None else Checkpoint(checkpoint, _job(metric, x, y, symmetric, solver))
-    matrix = Matrix.zeros((len(x), len(y)), None if kept is None else kept.folder)
     pairs = len(x) * (len(x) - 1) // 2 if symmetric else len(x) * len(y)
-    found = _answered(_tasks(x, y, symmetric), work, kept)
-    for task, answer in _with_progress(found, -(-pairs // BLOCK), progress):
-        matrix.put(task.at, answer)
-    if symmetric:
-        matrix.mirror()
-        if isinstance(solver, Auto):
-            _take_shortcuts(x, matrix, work, kept)
+    with _opened(checkpoint, metric, x, y, symmetric, solver) as kept:
+        matrix = Matrix.zeros((len(x), len(y)), None if kept is None else kept.folder)
+        found = _answered(lambda: _tasks(x, y, symmetric), work, kept)
+        for task, answer in _with_progress(found, -(-pairs // BLOCK), progress):
+            matrix.put(task.at, answer)
+        if symmetric:
+            matrix.mirror()
+            if isinstance(solver, Auto):
+                _take_shortcuts(x, matrix, work, kept)
+        matrix.finished()
     _boundary.warn_unconverged(matrix.status[matrix.failures(symmetric)], "paths", pairs)
-    info = solving.Info(matrix.status == Status.CONVERGED, matrix.certified, matrix.status, matrix.error)
-    return (matrix.length, info) if return_info else matrix.length
+    if not return_info:
+        return matrix.length
+    return matrix.length, solving.Info(matrix.status == Status.CONVERGED, matrix.certified, matrix.status, matrix.error)
+
+
+def _opened(
+    folder: Any, metric: Metric, x: Array, y: Array, symmetric: bool, solver: Solver
+) -> AbstractContextManager[Checkpoint | None]:
+    """What is kept of this matrix in the folder, if there is one."""
+    return nullcontext() if folder is None else Checkpoint(folder, _job(metric, x, y, symmetric, solver))
 
 
 def _tasks(x: Array, y: Array, symmetric: bool) -> Iterator[Task]:
@@ -108,18 +119,20 @@ def _tasks(x: Array, y: Array, symmetric: bool) -> Iterator[Task]:
         yield Task(f"block-{k:06d}", (i, j), x[i], y[j])
 
 
-def _answered(tasks: Iterator[Task], work: Work, kept: Checkpoint | None) -> Iterator[tuple[Task, Answer]]:
-    """Answers to the tasks: those that are kept first, the others as they come, to be kept."""
+def _answered(
+    tasks: Callable[[], Iterator[Task]], work: Work, kept: Checkpoint | None
+) -> Iterator[tuple[Task, Answer]]:
+    """Answers to the tasks, of which there may be more than memory holds: those that are kept first, the others as they
+    come, to be kept."""
     if kept is None:
-        yield from work(tasks)
+        yield from work(tasks())
         return
-    todo: list[Task] = []
-    for task in tasks:
+    there = set()
+    for task in tasks():
         if kept.has(task.name):
+            there.add(task.name)
             yield task, Answer(**kept.read(task.name))
-        else:
-            todo.append(task)
-    for task, answer in work(iter(todo)):
+    for task, answer in work(task for task in tasks() if task.name not in there):
         kept.keep(task.name, answer._asdict())
         yield task, answer
 
@@ -127,29 +140,39 @@ def _answered(tasks: Iterator[Task], work: Work, kept: Checkpoint | None) -> Ite
 def _job(metric: Metric, x: Array, y: Array, symmetric: bool, solver: Solver) -> dict[str, Any]:
     """What a distance matrix depends on, so that no other one's blocks are taken for its own.
 
-    A metric is known by its arrays and, since it may be made of any function, by its values at some of the points.
+    A metric is known by its numbers and, since it may be made of any function, by its values at some of the points and
+    halfway between them.
     """
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(metric) if isinstance(leaf, np.ndarray | jax.Array)]
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(metric) if _is_number(leaf)]
+    arrays = [
+        value for value in vars(solver).values() if isinstance(value, np.ndarray)
+    ]  # its repr only has their shapes
     some = x[np.linspace(0, len(x) - 1, min(PROBES, len(x))).astype(int)]
-    values = [metric.tensor(some), metric.accelerations(some, np.ones_like(some))]
+    some = np.concatenate([some, 0.5 * (some[1:] + some[:-1])])
+    with np.errstate(all="ignore"):
+        values = [metric.tensor(some), metric.accelerations(some, np.ones_like(some))]
     return {
         "job": "distance matrix",
         "version": importlib.metadata.version("orthodrome"),
-        "points": _digest(x),
-        "others": None if symmetric else _digest(y),
-        "metric": f"{type(metric).__name__} {_digest(*leaves)}",
-        "values of the metric": [float(f"{value:.9g}") for value in np.concatenate([np.ravel(v) for v in values])],
-        "solver": repr(solver),
+        "points": f"{len(x)} × {x.shape[1]}, {_letters(x)}",
+        "others": None if symmetric else f"{len(y)} × {y.shape[1]}, {_letters(y)}",
+        "metric": f"{type(metric).__name__}, {_letters(*leaves)}",
+        "values of the metric": _letters(*(np.array([f"{number:.9g}" for number in v.flat]) for v in values)),
+        "solver": f"{solver!r}, {_letters(*arrays)}" if arrays else repr(solver),
         "pairs a block": BLOCK,
     }
 
 
-def _digest(*arrays: Array) -> str:
-    """The shapes of arrays, and a few letters that change with any of their numbers."""
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray | jax.Array | np.generic | int | float)
+
+
+def _letters(*arrays: Array) -> str:
+    """A few letters that change with any number in the arrays."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes())
-    return f"{' '.join('×'.join(map(str, array.shape)) or '1' for array in arrays)} {digest.hexdigest()[:16]}"
+    return digest.hexdigest()[:16]
 
 
 def _require_workers(metric: Metric, solver: Solver, n_jobs: Any, client: Any) -> Work:
@@ -180,7 +203,7 @@ def _take_shortcuts(x: Array, matrix: Matrix, work: Work, kept: Checkpoint | Non
         if not tiles:
             return
         i, j, k = (np.concatenate(part) for part in zip(*tiles, strict=True))
-        better = list(_answered(_detours(x, matrix, i, j, k, attempt), work, kept))
+        better = list(_answered(partial(_detours, x, matrix, i, j, k, attempt), work, kept))
         for task, answer in better:  # only now: the tasks were made from the matrix as it was
             row, column = task.at
             shorter = np.isfinite(answer.length) & ~(answer.length >= matrix.length[row, column])
@@ -191,10 +214,10 @@ def _take_shortcuts(x: Array, matrix: Matrix, work: Work, kept: Checkpoint | Non
 
 def _detours(x: Array, matrix: Matrix, i: Array, j: Array, k: Array, attempt: int) -> Iterator[Task]:
     """From i to k, beginning by way of j: (Q,) each."""
-    for number, first in enumerate(range(0, len(i), BLOCK)):
+    for first in range(0, len(i), BLOCK):
         a, via, b = (index[first : first + BLOCK] for index in (i, j, k))
         lengths = np.stack([matrix.length[a, via], matrix.length[via, b]], axis=1)
-        yield Task(f"detour-{attempt}-{number:06d}", (a, b), x[a], x[b], (x[via], lengths))
+        yield Task(f"detour-{attempt}-{_letters(a, via, b)}", (a, b), x[a], x[b], (x[via], lengths))
 
 
 def _require_rows(metric: Metric, value: Any, name: str) -> Array:

@@ -1,11 +1,13 @@
 """A matrix of answers, in memory or in files that are mapped into it, and where it breaks the triangle inequality."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from orthodrome.checkpoint import draft_of
 from orthodrome.status import Status
 from orthodrome.workers import Answer
 
@@ -31,17 +33,33 @@ class Matrix(NamedTuple):
 
     @staticmethod
     def zeros(shape: tuple[int, int], folder: Path | None) -> "Matrix":
-        """From every point to itself, as it were: length 0, certified. With a folder the arrays are `.npy` files there,
-        mapped into memory, so that they may be larger than it."""
+        """From every point to itself, as it were: length 0, certified.
+
+        With a folder the arrays are `.npy` files there, mapped into memory, so that they may be larger than it; they
+        have their names once they are `finished`.
+        """
 
         def zeros(name: str, kind: Any) -> Array:
             if folder is None or 0 in shape:  # nothing cannot be mapped
                 return np.zeros(shape, kind)
-            return np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=kind, shape=shape)
+            file = draft_of(folder / f"{name}.npy")
+            array = np.lib.format.open_memmap(file, mode="w+", dtype=kind, shape=shape)
+            if hasattr(os, "posix_fallocate"):  # a full disk is an error now, and not a crash later
+                with file.open("rb+") as stream:
+                    os.posix_fallocate(stream.fileno(), 0, file.stat().st_size)
+            return array
 
         found = Matrix(**{name: zeros(name, kind) for name, kind in KINDS.items()})
         found.certified[:] = True
         return found
+
+    def finished(self) -> None:
+        """Give files their names. Whoever has older ones open keeps those."""
+        for name, array in self._asdict().items():
+            if isinstance(array, np.memmap):
+                array.flush()
+                draft = Path(str(array.filename))
+                draft.replace(draft.with_name(f"{name}.npy"))
 
     def put(self, at: tuple[Array, Array], answer: Answer) -> None:
         """Write answers at rows and columns (P,) each."""

@@ -1,5 +1,6 @@
 """Where blocks of problems are solved: in this process, in several, or on the machines of a Dask cluster."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -16,9 +17,6 @@ Array = np.ndarray[Any, Any]
 
 AHEAD = 2
 """Blocks handed out for every worker: one to work on, one to go on with."""
-
-RETRIES = 3
-"""How often a block is tried again whose worker was lost."""
 
 
 class Task(NamedTuple):
@@ -83,21 +81,31 @@ def in_processes(metric: Metric, solver: Solver, count: int) -> Work:
 
 def _elsewhere(metric: Metric, solver: Solver, processes: int, cache: str | None, task: Task) -> tuple[Task, Answer]:
     """In one of several processes, which share the cores and the compiled code."""
-    if cache is not None:
-        enable_compilation_cache(cache)
+    _share_cache(cache)
     with batching.sharing_cores(processes):
         return task, solve(metric, solver, task)
 
 
+def _share_cache(cache: str | None) -> None:
+    """Compile into the folder that the caller uses, if it does and if this machine has room for one."""
+    with contextlib.suppress(OSError):
+        if cache is not None:
+            enable_compilation_cache(cache)
+
+
 def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
-    """By the workers of a Dask client. A block whose worker is lost goes to another one."""
+    """By the workers of a Dask client. A block whose worker is lost goes to another one.
+
+    The metric is a task's result and not scattered: what is scattered is gone with the last worker that has it.
+    """
+    cache = cache_folder()
 
     def work(tasks: Iterator[Task]) -> Iterator[tuple[Task, Answer]]:
         from distributed import as_completed
 
-        everywhere = client.scatter(metric, broadcast=True, hash=False)
-        submit = lambda task: client.submit(_on_worker, everywhere, solver, task, pure=False, retries=RETRIES)
-        waiting = as_completed()
+        everywhere = client.submit(_same, metric, pure=False)
+        submit = lambda task: client.submit(_on_worker, everywhere, solver, cache, task, pure=False)
+        waiting = as_completed(loop=client.loop)
         begun: dict[Any, Task] = {}
 
         def hand_out() -> None:
@@ -116,7 +124,12 @@ def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
     return work
 
 
-def _on_worker(metric: Metric, solver: Solver, task: Task) -> tuple[Array, ...]:
+def _same(metric: Metric) -> Metric:
+    return metric
+
+
+def _on_worker(metric: Metric, solver: Solver, cache: str | None, task: Task) -> tuple[Array, ...]:
     """On a worker, with one core for each of its threads."""
+    _share_cache(cache)
     with batching.sharing_cores(batching.cores()):
         return tuple(solve(metric, solver, task))

@@ -124,7 +124,8 @@ def perform(experiment: Experiment, folder: Path, scale: str, seed: int, tell: T
     import matplotlib.pyplot as plt
 
     run = Run(experiment, folder, getattr(experiment, scale), seed, tell)
-    results = experiment.compute(run)
+    with run.parts:
+        results = experiment.compute(run)
     with plt.rc_context({"axes.titlesize": "medium"}):  # several of them have to fit side by side
         figure = experiment.draw(results)
     write(folder / FIGURE, lambda path: figure.savefig(path, dpi=150, format="png"))
