@@ -23,6 +23,10 @@ BLOCK = 100
 """Pairs a block: small, so that there are many moments between two of them."""
 
 
+ONE_CORE = {"NPROC": "1"}
+"""What XLA is told: otherwise one worker keeps more than its own core busy."""
+
+
 def job(points: int, folder: str | None, client: object = None) -> tuple:
     from orthodrome import distances
 
@@ -38,23 +42,27 @@ def same(one: tuple, two: tuple) -> bool:
     return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
 
-def killed(points: int, kills: int, whole: float) -> int:
-    """Kill the process at random moments of its life, as long as an undisturbed one's; returns how many hit it."""
+def killed(points: int, kills: int, alone: tuple, seconds: float) -> int:
+    """Kill the process at random moments after its first new block, going on each time; returns how many kills hit it.
+
+    `seconds`: what all blocks take.
+    """
     rng, hit = np.random.default_rng(0), 0
     with tempfile.TemporaryDirectory() as home:
-        folder = str(Path(home) / "run")
-        command = [sys.executable, __file__, "--points", str(points), "--child", folder]
-        for moment in np.sort(rng.uniform(0, whole, kills)):
-            process = subprocess.Popen(command, start_new_session=True)
-            try:
-                process.wait(moment)
-            except subprocess.TimeoutExpired:
+        folder = Path(home) / "run"
+        command = [sys.executable, __file__, "--points", str(points), "--child", str(folder)]
+        there = lambda: len(list(folder.glob("block-*")))
+        for _ in range(kills):
+            before, process = there(), subprocess.Popen(command, start_new_session=True)
+            while there() == before and process.poll() is None:
+                time.sleep(0.001)
+            time.sleep(rng.uniform(0, seconds / kills))
+            if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
                 hit += 1
-            print(f"  after {moment:.1f} s: {len(list(Path(folder).glob('block-*')))} blocks are there", flush=True)
-        found = job(points, folder)
-        assert same(job(points, None), found), "not the same"
+            process.wait()
+            print(f"  {there()} blocks are there", flush=True)
+        assert same(alone, job(points, str(folder))), "not the same"
         return hit
 
 
@@ -63,11 +71,13 @@ def on_dask(points: int, workers: int, lose_one: bool) -> tuple[float, tuple]:
 
     with (
         tempfile.TemporaryDirectory() as home,
-        LocalCluster(workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, env=ONE_CORE
+        ) as cluster,
         Client(cluster) as client,
     ):
         client.run(od.enable_compilation_cache)
-        job(25, None, client)  # workers start and compile
+        client.run(job, 25, None)  # every worker compiles
         folder, victim = Path(home) / "run", next(iter(client.run(os.getpid).values()))
 
         def kill() -> None:
@@ -93,21 +103,24 @@ def main() -> None:
         job(options.points, options.child)
         return
     pairs = options.points * (options.points - 1) // 2
+    job(options.points, None)  # compile
+    began = time.perf_counter()
     alone = job(options.points, None)
-    with tempfile.TemporaryDirectory() as home:
-        began = time.perf_counter()
-        command = [sys.executable, __file__, "--points", str(options.points), "--child", f"{home}/run"]
-        subprocess.run(command, check=True)
-        whole = time.perf_counter() - began
-    print(f"{pairs} paths, undisturbed: {whole:.1f} s with the start of the process")
-    hit = killed(options.points, options.kills, whole)
+    seconds = time.perf_counter() - began
+    print(f"{pairs} paths, undisturbed: {seconds:.1f} s")
+    hit = killed(options.points, options.kills, alone, seconds)
     print(f"kill -9 at {options.kills} random moments ({hit} of them while it ran): bit by bit the same")
-    one, found = on_dask(options.points, 1, lose_one=False)
+    many = 3 * options.points
+    alone = job(many, None)
+    one, found = on_dask(many, 1, lose_one=False)
     assert same(alone, found), "not the same"
-    two, found = on_dask(options.points, 2, lose_one=False)
+    two, found = on_dask(many, 2, lose_one=False)
     assert same(alone, found), "not the same"
-    print(f"Dask: one worker {one:.1f} s, two {two:.1f} s, {one / two:.2f} times as fast; the same result")
-    lost, found = on_dask(options.points, 2, lose_one=True)
+    pairs = many * (many - 1) // 2
+    print(
+        f"Dask, {pairs} paths: one worker {one:.1f} s, two {two:.1f} s, {one / two:.2f} times as fast; the same result"
+    )
+    lost, found = on_dask(many, 2, lose_one=True)
     assert same(alone, found), "not the same"
     print(f"Dask, one of two workers killed on the way: {lost:.1f} s; the same result")
 

@@ -96,7 +96,8 @@ def _share_cache(cache: str | None) -> None:
 def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
     """By the workers of a Dask client. A block whose worker is lost goes to another one.
 
-    The metric is a task's result and not scattered: what is scattered is gone with the last worker that has it.
+    The metric is a task's result and not scattered: what is scattered is gone with the last worker that has it. Every
+    worker there is gets it at once: tasks go where their data are.
     """
     cache = cache_folder()
 
@@ -104,6 +105,7 @@ def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
         from distributed import as_completed
 
         everywhere = client.submit(_same, metric, pure=False)
+        client.replicate([everywhere])
         submit = lambda task: client.submit(_on_worker, everywhere, solver, cache, task, pure=False)
         waiting = as_completed(loop=client.loop)
         begun: dict[Any, Task] = {}
