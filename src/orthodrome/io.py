@@ -137,7 +137,8 @@ def _read_text(path: Path, delimiter: str, columns: list[str] | None, index: str
             if not _is_number(row[k]):
                 raise ValueError(
                     f"{path}, line {line}, column {names[k]}: a number was expected, {row[k].strip()!r} arrived. Mend "
-                    f"it, choose other columns, or make it the index; they are separated by {delimiter!r} in a {path.suffix} file."
+                    f"it, choose other columns, or make it the index; columns are separated by {delimiter!r} in a "
+                    f"{path.suffix} file."
                 )
     values = np.array([[float(row[k]) for k in chosen] for _, row in rows])
     labels = None if label is None else tuple(row[label].strip() for _, row in rows)
