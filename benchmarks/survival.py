@@ -22,7 +22,6 @@ import orthodrome as od
 BLOCK = 100
 """Pairs a block: small, so that there are many moments between two of them."""
 
-
 ONE_CORE = {"NPROC": "1"}
 """What XLA is told: otherwise one worker keeps more than its own core busy."""
 

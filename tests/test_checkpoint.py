@@ -281,6 +281,15 @@ def test_joblib_on_dask_gives_the_same(semicircle, small_blocks, cluster):
         np.testing.assert_array_equal(alone, od.distance_matrix(metric, data[:9], solver=SOLVER, n_jobs=2))
 
 
+def test_a_matrix_that_is_all_kept_waits_for_no_worker(semicircle, tmp_path):
+    class Nobody:
+        submit = replicate = pytest.fail
+
+    data, _, metric = semicircle
+    call = lambda client: od.distance_matrix(metric, data[:5], solver=SOLVER, checkpoint=tmp_path, client=client)
+    np.testing.assert_array_equal(call(None), call(Nobody()))
+
+
 def test_what_is_no_client_is_refused(semicircle):
     data, _, metric = semicircle
     with pytest.raises(TypeError, match="client should be a dask.distributed.Client; str arrived"):

@@ -144,9 +144,8 @@ def _job(metric: Metric, x: Array, y: Array, symmetric: bool, solver: Solver) ->
     halfway between them.
     """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(metric) if _is_number(leaf)]
-    arrays = [
-        value for value in vars(solver).values() if isinstance(value, np.ndarray)
-    ]  # its repr only has their shapes
+    # the solver's repr only has the shapes of those
+    arrays = [value for value in vars(solver).values() if isinstance(value, np.ndarray)]
     some = x[np.linspace(0, len(x) - 1, min(PROBES, len(x))).astype(int)]
     some = np.concatenate([some, 0.5 * (some[1:] + some[:-1])])
     with np.errstate(all="ignore"):
@@ -180,7 +179,7 @@ def _require_workers(metric: Metric, solver: Solver, n_jobs: Any, client: Any) -
     if client is not None:
         if n_jobs is not None:
             raise ValueError("n_jobs and client both say where to work: give one of them.")
-        if not (hasattr(client, "submit") and hasattr(client, "scatter")):
+        if not (hasattr(client, "submit") and hasattr(client, "replicate")):
             raise TypeError(f"client should be a dask.distributed.Client; {type(client).__name__} arrived.")
         return workers.on_cluster(metric, solver, client)
     count = _require_jobs(n_jobs)

@@ -1,6 +1,7 @@
 """Where blocks of problems are solved: in this process, in several, or on the machines of a Dask cluster."""
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -104,6 +105,10 @@ def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
     def work(tasks: Iterator[Task]) -> Iterator[tuple[Task, Answer]]:
         from distributed import as_completed
 
+        first = next(tasks, None)
+        if first is None:  # everything was done before: no need to wait for a worker
+            return
+        tasks = itertools.chain([first], tasks)
         everywhere = client.submit(_same, metric, pure=False)
         client.replicate([everywhere])
         submit = lambda task: client.submit(_on_worker, everywhere, solver, cache, task, pure=False)

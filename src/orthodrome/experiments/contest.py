@@ -145,7 +145,8 @@ def unconverged(row: Part) -> Array:
 def failed(row: Part) -> Array:
     """Which curves the paper's test refuses at the knots, whatever the solver says (P,).
 
-    Collocation passes it by construction: these knots are among its nodes, and there its curve has the acceleration f.
+    With 10 knots collocation passes it by construction: they are among its nodes, and there its curve has the
+    acceleration f.
     """
     return row["at_knots"] > PAPERS_TEST
 
