@@ -13,7 +13,7 @@ help: ## this list
 demo: $(VENV)/.installed ## geodesics on a learned manifold: a figure and a table, in demo/
 	@$(BIN)/orthodrome demo --out demo
 
-test: lint types ## every check and every test
+test: lint types $(VENV)/.browser ## every check and every test
 	@echo "== tests"
 	@$(BIN)/python -m pytest
 
@@ -66,6 +66,12 @@ $(VENV)/.installed-experiments: $(VENV)/.created pyproject.toml constraints.txt
 $(VENV)/.installed-test: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing orthodrome with its test tools (two minutes or so, once)"
 	@$(PIP) --editable '.[test,torch]' && touch $@ $(VENV)/.installed $(VENV)/.installed-experiments
+
+$(VENV)/.browser: $(VENV)/.created
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+		{ echo "== installing chromium, in which the page is tested"; apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null; } || \
+		{ echo "the tests of the page need chromium: install it and try again" >&2; exit 1; }
+	@touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing the other libraries"

@@ -184,3 +184,14 @@ def test_a_solver_may_judge_only_some_of_its_blocks(monkeypatch):
     path = od.shortest_path(p.metric, p.start[:3], p.end[:3], Moody())
     np.testing.assert_allclose(path.length, p.distance[:3], rtol=1e-8)
     assert path.certified.tolist() == [True] * 3
+
+
+@pytest.mark.parametrize("solver", [od.Auto(), od.Energy(), od.FixedPoint(), od.Collocation()], ids=repr)
+def test_a_path_with_other_ends_is_moved_to_these(semicircle, solver):
+    data, angle, metric = semicircle
+    a, b = data[np.argsort(angle)[[100, 130]]]
+    near = od.shortest_path(metric, a, b - [0.02, 0.01])
+    path = od.shortest_path(metric, a, b, solver, init=near)
+    np.testing.assert_allclose(path([0.0, 1.0]), [a, b], atol=1e-12)
+    np.testing.assert_allclose(path.length, od.distance(metric, a, b), rtol=1e-3)
+    assert path.converged

@@ -7,6 +7,7 @@ Exit codes: 0 done; 1 done, but some paths did not converge; 2 bad input or a fi
 import csv
 import time
 import warnings
+import webbrowser
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
@@ -277,6 +278,75 @@ def reproduce(
         say.print("stopped: what is finished is kept, and the same command goes on from there")
         raise SystemExit(Exit.STOPPED) from None
     out.print(f"report: {out_dir / scale / experiments.REPORT}", soft_wrap=True)
+
+
+@app.command(epilog="Example: orthodrome explore points.csv")
+def explore(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA|MODEL",
+            help="Data: csv, tsv, npy or npz. Or a model: a VAE's .safetensors, or a PyTorch decoder exported as .pt2.",
+        ),
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="With a model: the rows that a VAE encodes, or the latent codes of a decoder."),
+    ] = None,
+    columns: Columns = None,
+    index: Index = None,
+    standardize: Standardize = False,
+    sigma: Sigma = None,
+    rho: Rho = None,
+    image_shape: Annotated[
+        str | None, typer.Option(help="With a model: height and width of its images, as 28x28; square if left out.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Where the page is served; 0: any that is free.", show_default="8765"),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="The address it is served at. With another than this, others can reach it.")
+    ] = "127.0.0.1",
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+) -> None:
+    """A page in the browser: press two points and see the shortest path between them.
+
+    It is served to this machine only. Ctrl-C ends it.
+    """
+    try:
+        from orthodrome import explore as page
+    except ImportError as error:
+        raise ValueError(
+            f"the page needs more than is installed ({error}): pip install 'orthodrome[explore]'."
+        ) from None
+
+    scene = page.open_scene(
+        file,
+        data,
+        columns=columns.split(",") if columns else None,
+        index=index,
+        standardize=standardize,
+        sigma=sigma,
+        rho=rho,
+        image_shape=None if image_shape is None else two_numbers(image_shape, "--image-shape"),
+    )
+
+    def ready(address: str) -> None:
+        out.print(f"{address}", soft_wrap=True)
+        say.print("Ctrl-C ends it")
+        if browser:
+            webbrowser.open(address)
+
+    page.serve(scene, host, port, ready)
+
+
+def two_numbers(text: str, option: str) -> tuple[int, int]:
+    """What is written as 28x28."""
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise ValueError(f"{option} should be height x width, such as 28x28; {text} arrived.")
+    return int(parts[0]), int(parts[1])
 
 
 def read(data: Path, columns: str | None, index: str | None, standardize: bool) -> od.io.Table:

@@ -21,9 +21,13 @@ from orthodrome.curves import (
 from orthodrome.judging import Case, Judgement, Verdict
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Others, Solver
+from orthodrome.solvers.base import moved
 from orthodrome.status import Flaw, Status
 
 Array = np.ndarray[Any, Any]
+
+MOVED_POINTS = 129
+"""Of a path that is moved to other ends, to begin from."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -291,14 +295,15 @@ def shortest_path(metric: Metric, start: Any, end: Any, solver: Solver | None = 
     """The shortest path from `start` to `end`.
 
     `start` and `end` are points `(..., d)` whose leading axes broadcast: one call solves many problems together.
-    `solver=None` means `Auto()`. `init` is another `Path` to begin from, of a shape that broadcasts.
+    `solver=None` means `Auto()`. `init` is another `Path` to begin from, of a shape that broadcasts; if its ends are
+    others, it is moved to these, and what lies between is moved along.
 
     Problems that are not solved are warned about once (`ConvergenceWarning`), and `path.converged`, `path.status` and
     `path.message` say which and why.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     a, b, shape = solving.require_ends(metric, start, end, ("start", "end"))
-    blocks = list(solving.solve(metric, a, b, solver, _require_init(init, shape, a.shape[-1])))
+    blocks = list(solving.solve(metric, a, b, solver, _require_init(init, shape, a, b)))
     slices, solutions, judgements = zip(*blocks, strict=True)
     others = [s.others for s in solutions if s.others is not None]
     curve, judged = concatenate_curves([s.curve for s in solutions]), any(s.verdict for s in solutions)
@@ -319,17 +324,21 @@ def shortest_path(metric: Metric, start: Any, end: Any, solver: Solver | None = 
     return path
 
 
-def _require_init(init: Any, shape: tuple[int, ...], dim: int) -> Curve | None:
+def _require_init(init: Any, shape: tuple[int, ...], start: Array, end: Array) -> Curve | None:
     if init is None:
         return None
     _boundary.require_instance(init, Path, "init", "a Path to begin from")
-    if init.dim != dim:
-        raise ValueError(f"init has {init.dim} coordinates, start and end have {dim}.")
+    if init.dim != start.shape[-1]:
+        raise ValueError(f"init has {init.dim} coordinates, start and end have {start.shape[-1]}.")
     try:
         index = np.broadcast_to(np.arange(len(init.curve)).reshape(init.shape), shape)
     except ValueError:
         raise ValueError(f"init has shape {init.shape}, which does not broadcast to the problems' {shape}.") from None
-    return init.curve.take(index.ravel())
+    curve = init.curve.take(index.ravel())
+    if np.array_equal(curve.start, start) and np.array_equal(curve.end, end):
+        return curve
+    times = np.linspace(0.0, 1.0, MOVED_POINTS)
+    return PiecewiseCurve.through(moved(curve.evaluate(times), times, start, end))
 
 
 def _sentence(status: int, flaw: int, starts: int) -> str:

@@ -26,7 +26,11 @@ SPREAD_STDS = 2.0
 """Half the width of the band around a path, in posterior standard deviations."""
 
 
-def scene(metric: Metric, data: Any = None, ax: Any = None, margin: float = 0.15, **style: Any) -> Any:
+MARGIN = 0.15
+"""Around the data, as a fraction of their extent."""
+
+
+def scene(metric: Metric, data: Any = None, ax: Any = None, margin: float = MARGIN, **style: Any) -> Any:
     """Draw the metric's log volume element with the data over it; returns the axes.
 
     Light is where a step is short, dark where it is long. `data` defaults to the data of a `LocalPCA`. `style` goes to
@@ -35,21 +39,31 @@ def scene(metric: Metric, data: Any = None, ax: Any = None, margin: float = 0.15
     ax = _axes(ax)
     points = metric.data if data is None and isinstance(metric, LocalPCA) else _boundary.as_points(data, "data")
     _require_two(points.shape[-1], "data")
-    low, high = points.min(axis=0), points.max(axis=0)
-    room = margin * (high - low).max()
-    background(metric, (low - room, high + room), ax)
+    background(metric, frame(points, margin), ax)
     ax.scatter(*points.T, **{"s": 9, "color": "#222222", "alpha": 0.55, "linewidths": 0, "zorder": 2} | style)
     return ax
+
+
+def frame(points: Any, margin: float = MARGIN) -> tuple[Any, Any]:
+    """The low and the high corner of a box around points (n, 2)."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    room = margin * (high - low).max()
+    return low - room, high + room
+
+
+def magnification(metric: Metric, box: Any, cells: int = GRID) -> Any:
+    """½ log det M over the box (low corner, high corner), (cells, cells), a row a height: what a step costs there."""
+    low, high = np.asarray(box, dtype=float)
+    x, y = np.linspace(low, high, cells).T
+    return metric.log_volume(np.stack(np.meshgrid(x, y), axis=-1))
 
 
 def background(metric: Metric, box: Any, ax: Any = None) -> Any:
     """Draw ½ log det M over the box (low corner, high corner); returns the image."""
     ax = _axes(ax)
     (left, bottom), (right, top) = np.asarray(box, dtype=float)
-    x, y = np.linspace(left, right, GRID), np.linspace(bottom, top, GRID)
-    log_volume = metric.log_volume(np.stack(np.meshgrid(x, y), axis=-1))
     image = ax.imshow(
-        log_volume,
+        magnification(metric, box),
         extent=(left, right, bottom, top),
         origin="lower",
         cmap="Greys",
@@ -70,12 +84,11 @@ def paths(path: Path, ax: Any = None, spread: bool = True, samples: int = 200, *
     _require_two(path.dim, "path")
     style = normalize_kwargs(style, Line2D)  # color or c, lw or linewidth
     t = np.linspace(0, 1, samples)
-    curves = path(t).reshape(-1, samples, 2)
-    normals = path.velocity(t).reshape(-1, samples, 2)[..., ::-1] * [-1, 1]
+    curves, velocities = path(t).reshape(-1, samples, 2), path.velocity(t).reshape(-1, samples, 2)
     converged = np.atleast_1d(path.converged).ravel()
-    bands = _half_widths(path, t, normals) if spread else [None] * len(curves)
+    covariances = _covariances(path, t) if spread else [None] * len(curves)
     artists = []
-    for i, (curve, normal, width) in enumerate(zip(curves, normals, bands, strict=True)):
+    for i, (curve, velocity, covariance) in enumerate(zip(curves, velocities, covariances, strict=True)):
         chosen = {
             "color": COLORS[i % len(COLORS)],
             "linewidth": 1.8,
@@ -83,9 +96,8 @@ def paths(path: Path, ax: Any = None, spread: bool = True, samples: int = 200, *
             "linestyle": "-" if converged[i] else "--",
         } | style
         artists += ax.plot(*curve.T, **chosen)
-        if width is not None:
-            offset = width[:, None] * normal
-            outline = np.concatenate([curve + offset, (curve - offset)[::-1]])
+        if covariance is not None:
+            outline = band(curve, velocity, covariance)
             artists += ax.fill(*outline.T, color=chosen["color"], alpha=0.25, lw=0, zorder=chosen["zorder"])
         ends = curve[[0, -1]]
         artists.append(ax.scatter(*ends.T, s=26, color=chosen["color"], edgecolors="white", linewidths=0.8, zorder=4))
@@ -115,15 +127,21 @@ def strip(images: Any, shape: tuple[int, int] | None = None, labels: Any = None,
     return ax
 
 
-def _half_widths(path: Path, t: Any, normals: Any) -> Any:
-    """The band's half width as a multiple of the (unnormalised) normal: the spread across the curve, not along it."""
+def band(curve: Any, velocity: Any, covariance: Any) -> Any:
+    """The outline (2 T, 2) of two standard deviations around a curve (T, 2): across it, not along it."""
+    normal = velocity[:, ::-1] * [-1, 1]
+    squared = np.sum(normal**2, axis=1)
+    across = np.einsum("ti,tij,tj->t", normal, covariance, normal)
+    offset = (SPREAD_STDS * np.sqrt(across) / np.where(squared > 0, squared, 1.0))[:, None] * normal
+    return np.concatenate([curve + offset, (curve - offset)[::-1]])
+
+
+def _covariances(path: Path, t: Any) -> Any:
+    """(P, T, 2, 2), or None for each path."""
     try:
-        covariance = path.covariance(t).reshape(-1, len(t), 2, 2)
+        return path.covariance(t).reshape(-1, len(t), 2, 2)
     except (TypeError, ValueError):  # no posterior, or no metric to scale it by
-        return [None] * len(normals)
-    squared = np.einsum("pti,pti->pt", normals, normals)
-    across = np.einsum("pti,ptij,ptj->pt", normals, covariance, normals)
-    return SPREAD_STDS * np.sqrt(across) / np.where(squared > 0, squared, 1.0)
+        return [None] * len(path.curve)
 
 
 def _axes(ax: Any) -> Any:

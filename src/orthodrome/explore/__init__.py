@@ -1,0 +1,10 @@
+"""The page: a data set or a decoder's latent space in the browser, with shortest paths drawn as one points at them.
+
+`scene` says what is shown, `session` answers what the page asks, `server` lets the page ask and nobody else; the page
+itself is `page.html`, `page.css` and `page.js`.
+"""
+
+from orthodrome.explore.scene import Scene, open_scene
+from orthodrome.explore.server import serve
+
+__all__ = ["Scene", "open_scene", "serve"]
