@@ -14,9 +14,9 @@ import orthodrome as od
 PACKAGE = pathlib.Path(od.__file__).parent
 
 ORDER = [
-    "status", "_boundary", "checkpoint", "compilation", "batching", "datasets", "io", "elimination", "metrics", "torch", "models", "curves", "elements",
+    "status", "progress", "_boundary", "checkpoint", "compilation", "batching", "datasets", "io", "elimination", "metrics", "torch", "models", "curves", "elements",
     "chords", "krylov", "judging", "roadmap", "solvers", "solving", "saving", "path", "maps", "workers", "matrix",
-    "distances", "gradients", "statistics", "plotting", "__init__", "demo", "experiments", "explore", "cli", "__main__",
+    "distances", "gradients", "statistics", "plotting", "notebook", "__init__", "demo", "experiments", "explore", "cli", "__main__",
 ]  # fmt: skip
 """The rooms in the order of the flow (docs/architecture.md): a room imports only from rooms before it."""
 

@@ -1,5 +1,6 @@
 """Pictures: axes in, artists out."""
 
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -70,3 +71,12 @@ def test_a_strip_puts_rows_of_images_side_by_side():
     for bad, match in ((images[0], "rows, columns, pixels"), (images, "pass their shape")):
         with pytest.raises(ValueError, match=match):
             od.plotting.strip(bad)
+
+
+def test_a_metric_draws_itself(semicircle, ax):
+    data, _, metric = semicircle
+    assert metric.plot(ax=ax) is ax and len(ax.images) == 1
+    plane = od.MetricTensor(lambda x: jnp.eye(2), dim=2)
+    assert len(plane.plot(data[:5], ax=ax).collections) == 2
+    with pytest.raises(ValueError, match="a MetricTensor has none of its own"):
+        plane.plot(ax=ax)

@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib.metadata
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -15,6 +14,7 @@ from orthodrome import _boundary, batching, solving, workers
 from orthodrome.checkpoint import Checkpoint
 from orthodrome.matrix import Matrix
 from orthodrome.metrics import Metric
+from orthodrome.progress import bars
 from orthodrome.solvers import Auto, Solver
 from orthodrome.status import Status
 from orthodrome.workers import Answer, Task, Work
@@ -79,7 +79,7 @@ def distance_matrix(
     then files in it, `length.npy`, `status.npy`, `error.npy` and `certified.npy`, mapped into memory rather than read,
     so that a matrix may be larger than memory.
 
-    `progress=True` shows a bar on standard error. `return_info=True` also returns an `Info` of (n, n) or (n, m) arrays.
+    `progress=True` shows a bar, or lines in a file. `return_info=True` also returns an `Info` of arrays like the result.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     if isinstance(others, Solver):
@@ -93,7 +93,7 @@ def distance_matrix(
     with _opened(checkpoint, metric, x, y, symmetric, solver) as kept:
         matrix = Matrix.zeros((len(x), len(y)), None if kept is None else kept.folder)
         found = _answered(lambda: _tasks(x, y, symmetric), work, kept)
-        for task, answer in _with_progress(found, -(-pairs // BLOCK), progress):
+        for task, answer in _shown(found, pairs, progress):
             matrix.put(task.at, answer)
         if symmetric:
             matrix.mirror()
@@ -236,11 +236,11 @@ def _pairs(n: int, m: int, symmetric: bool) -> Iterator[tuple[Array, Array]]:
         yield i, k - before[i] + (i + 1 if symmetric else 0)
 
 
-def _with_progress(blocks: Iterator[Any], total: int, show: bool) -> Iterator[Any]:
-    if not show:
-        yield from blocks
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(blocks, "distances", total=total, console=Console(file=sys.stderr))
+def _shown(found: Iterator[tuple[Task, Answer]], pairs: int, show: bool) -> Iterator[tuple[Task, Answer]]:
+    """The same, with a bar that moves as they come."""
+    with bars(show) as begin:
+        report, done = begin("distances"), 0
+        for task, answer in found:
+            yield task, answer
+            done += len(answer.length)
+            report(done, pairs, f"{done} of {pairs} paths")

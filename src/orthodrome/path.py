@@ -269,6 +269,11 @@ class Path:
             f"  {converged} converged, {certified} certified"
         )
 
+    def _repr_html_(self) -> str:
+        from orthodrome import notebook
+
+        return notebook.path_card(self)
+
     def _shaped(self, values: Array) -> Any:
         return values.reshape((*self.shape, *values.shape[1:]))[()]
 

@@ -37,7 +37,9 @@ def scene(metric: Metric, data: Any = None, ax: Any = None, margin: float = MARG
     matplotlib's `scatter`.
     """
     ax = _axes(ax)
-    points = metric.data if data is None and isinstance(metric, LocalPCA) else _boundary.as_points(data, "data")
+    if data is None and not isinstance(metric, LocalPCA):
+        raise ValueError(f"data should be the points to show: a {type(metric).__name__} has none of its own.")
+    points = metric.data if data is None else _boundary.as_points(data, "data")  # type: ignore[attr-defined]
     _require_two(points.shape[-1], "data")
     background(metric, frame(points, margin), ax)
     ax.scatter(*points.T, **{"s": 9, "color": "#222222", "alpha": 0.55, "linewidths": 0, "zorder": 2} | style)

@@ -242,6 +242,22 @@ class Metric(eqx.Module):
                 f"({len(bad)} of {len(points)} such points): {self.cure}."
             )
 
+    # --- for people ---
+
+    def plot(self, data: Any = None, ax: Any = None, **style: Any) -> Any:
+        """Draw what a step costs, and the data over it (two coordinates); returns matplotlib's axes.
+
+        `data` are the points to show, which a `LocalPCA` has itself. See `orthodrome.plotting.scene`.
+        """
+        from orthodrome import plotting
+
+        return plotting.scene(self, data, ax, **style)
+
+    def _repr_html_(self) -> str:
+        from orthodrome import notebook
+
+        return notebook.metric_card(self)
+
     def _map(self, function: Any, **arrays: Any) -> np.ndarray[Any, Any]:
         names = list(arrays)
         points = self.require_points(arrays.pop("points"), "points")

@@ -68,6 +68,11 @@ class Pullback(Metric):
         self.ambient = _require_ambient(ambient)
         self.ridge = None if ridge == 0 else np.asarray(_boundary.as_positive(ridge, "ridge"))
 
+    def __repr__(self) -> str:
+        maps = ", ".join(_name(g) for g in (self.mean, self.std) if g is not None)
+        ambient = "" if self.ambient is None else f", ambient={_name(self.ambient)}"
+        return f"Pullback({maps}{ambient}{'' if self.ridge is None else f', ridge={self.ridge:.4g}'})"
+
     @property
     def dim(self) -> None:
         """None: the map decides which points it takes."""
@@ -284,3 +289,7 @@ def _require_ambient(ambient: Any) -> Any:
     if not (np.isfinite(weights).all() and (weights > 0).all()):
         raise ValueError("ambient should be positive, finite weights of the output's coordinates; others arrived.")
     return weights
+
+
+def _name(thing: Any) -> str:
+    return getattr(thing, "__name__", type(thing).__name__)

@@ -31,6 +31,9 @@ class MetricTensor(Metric):
                 f"function should return shape ({dim}, {dim}) for a point of shape ({dim},); {shape} arrived."
             )
 
+    def __repr__(self) -> str:
+        return f"MetricTensor({getattr(self.function, '__name__', type(self.function).__name__)}, dim={self.size})"
+
     @property
     def dim(self) -> int:
         """The number of coordinates."""

@@ -1,8 +1,7 @@
 """Training: a loss, parameters and data in; the parameters that did best on data kept aside, and the history, out."""
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from orthodrome.progress import Report
+
 Loss = Callable[..., Any]
-Report = Callable[[int, int, float], Any]
-"""Of epochs done, epochs at most, and the loss."""
 
 PROBES = 4
 """Samples of the noise for each point in the loss on the data kept aside: one alone would be too rough a judge."""
@@ -72,7 +71,7 @@ def minimise(
             history.epoch.append(done)
             history.train.append(float(train_loss))
             history.validation.append(aside_loss)
-            report(done, schedule.epochs, aside_loss)
+            report(done, schedule.epochs, f"loss {aside_loss:.4g}")
             if not np.isfinite(aside_loss):
                 history.reason = DIVERGED
                 break
@@ -112,22 +111,3 @@ def _some_epochs(
 @partial(jax.jit, static_argnums=0)
 def _validate(loss: Loss, params: Any, held: Any, data: Any, key: Any) -> Any:
     return jnp.mean(jax.lax.map(lambda k: loss(params, held, data, k), jax.random.split(key, PROBES)))
-
-
-@contextlib.contextmanager
-def progress(show: bool) -> Iterator[Callable[[str], Report]]:
-    """A function that begins a bar with a name, on standard error, and returns how to move it; if asked to."""
-    if not show:
-        yield lambda _: lambda *_: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-
-        def begin(name: str) -> Report:
-            bar = bars.add_task(name, total=None, loss="")
-            return lambda done, total, loss: bars.update(bar, completed=done, total=total, loss=f"loss {loss:.4g}")
-
-        yield begin

@@ -21,6 +21,7 @@ from orthodrome import _boundary
 from orthodrome.metrics import Pullback
 from orthodrome.models import losses, training
 from orthodrome.models.networks import ACTIVATIONS, MLP, Encoder, Mean, NetworkStd, RBFStd
+from orthodrome.progress import bars
 
 Array = np.ndarray[Any, Any]
 
@@ -88,7 +89,7 @@ class VAE(TransformerMixin, BaseEstimator):
             of the divergence, the mean, the variance.
         patience: epochs without progress on the data kept aside, a share `validation_fraction`, after which it ends.
         warm_start: begin with the encoder and the mean of the last `fit`.
-        verbose: show progress on standard error.
+        verbose: show progress: bars, or lines in a file.
         random_state: a number for repeatable results.
         """
         self.latent_dim = latent_dim
@@ -118,7 +119,7 @@ class VAE(TransformerMixin, BaseEstimator):
         center, scale = self._units(X, output)
         seed = int(np.random.default_rng(self.random_state).integers(2**31))
         schedule = training.Schedule(self.epochs, self.batch_size, self.learning_rate, self.patience)
-        with jax.enable_x64(False), training.progress(self.verbose) as begin:
+        with jax.enable_x64(False), bars(self.verbose) as begin:
             keys = jax.random.split(jax.random.key(seed), 5)
             rows = jnp.asarray((X - center) / scale, jnp.float32)
             order = jax.random.permutation(keys[0], len(X))
