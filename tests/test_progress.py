@@ -71,6 +71,7 @@ def test_a_notebook_gets_bars_and_cards():
         "metric",
         "od.shortest_path(metric, data[0], data[1:5], od.Graph())",
         "od.Pullback(jnp.sin)",
+        FLAT,
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     NotebookClient(notebook, timeout=300).execute()

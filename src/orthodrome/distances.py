@@ -79,7 +79,7 @@ def distance_matrix(
     then files in it, `length.npy`, `status.npy`, `error.npy` and `certified.npy`, mapped into memory rather than read,
     so that a matrix may be larger than memory.
 
-    `progress=True` shows a bar, or lines in a file. `return_info=True` also returns an `Info` of arrays like the result.
+    `progress=True` shows a bar, or lines in a file. `return_info=True` also returns an `Info`, of arrays of that shape.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     if isinstance(others, Solver):
