@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types reproduce reproduce-full publish-reproduction bench bench-full peers format clean
+.PHONY: help demo test docs lint types reproduce reproduce-full publish-reproduction bench bench-full peers format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +16,10 @@ demo: $(VENV)/.installed ## geodesics on a learned manifold: a figure and a tabl
 test: lint types $(VENV)/.browser ## every check and every test
 	@echo "== tests"
 	@$(BIN)/python -m pytest
+
+docs: $(VENV)/.installed-docs ## the documentation, in docs/_build/html; warnings are errors
+	@$(BIN)/sphinx-build -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 lint: $(VENV)/.installed-test
 	@echo "== ruff"
@@ -63,9 +67,13 @@ $(VENV)/.installed-experiments: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing orthodrome with the images of the experiments"
 	@$(PIP) --editable '.[experiments]' && touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-docs: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "== installing what the documentation is built with"
+	@$(PIP) --editable '.[docs]' && touch $@ $(VENV)/.installed $(VENV)/.installed-experiments
+
 $(VENV)/.installed-test: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing orthodrome with its test tools (two minutes or so, once)"
-	@$(PIP) --editable '.[test,torch]' && touch $@ $(VENV)/.installed $(VENV)/.installed-experiments
+	@$(PIP) --editable '.[test]' && touch $@ $(VENV)/.installed $(VENV)/.installed-experiments $(VENV)/.installed-docs
 
 $(VENV)/.browser: $(VENV)/.created
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \

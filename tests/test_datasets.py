@@ -104,3 +104,13 @@ def test_files_that_are_not_mnists_are_refused(tmp_path):
         file.truncate(100)
     with pytest.raises(ValueError, match="cut short"):
         datasets.mnist(folder=tmp_path)
+
+
+def test_lasa_is_seven_times_the_same_shape():
+    curves = datasets.lasa("Snake")
+    assert curves.shape == (7, 1000, 2) and curves.dtype == np.float64 and np.isfinite(curves).all()
+    np.testing.assert_allclose(curves[:, -1], 0, atol=1e-9)  # all end in the origin
+    steps = np.linalg.norm(np.diff(curves, axis=1), axis=-1)
+    assert steps.max() < 2  # in the order of time
+    with pytest.raises(ValueError, match="one of Angle, BendedLine, .*; 'snake' arrived"):
+        datasets.lasa("snake")

