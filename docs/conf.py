@@ -25,6 +25,7 @@ suppress_warnings = ["myst-nb.lexer"]  # of cells that were not executed, as in 
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 900
+nb_execution_in_temp = True  # cells write files
 nb_execution_show_tb = True
 
 autodoc_member_order = "bysource"

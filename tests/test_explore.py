@@ -1,5 +1,7 @@
 """The page: what it answers, whom it refuses, and how it is to use, in a real browser."""
 
+import asyncio
+import base64
 import contextlib
 import csv
 import http.client
@@ -19,8 +21,8 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 import orthodrome as od
-from orthodrome.explore import open_scene
-from orthodrome.explore.server import LARGEST_REQUEST
+from orthodrome.explore import open_scene, serve
+from orthodrome.explore.server import LARGEST_REQUEST, app
 from orthodrome.explore.session import RequestError, Session, straight_length
 
 FLAGS = [
@@ -82,8 +84,29 @@ def test_from_an_earlier_path_it_follows_to_the_same_geodesic(session):
     anew = session.path({"start": 3, "end": there.tolist()})
     np.testing.assert_allclose(near["length"], anew["length"], rtol=1e-4)
     assert near["certified"] and near["number"] != first["number"]
+    assert anew["searched"] and "starts" in anew["message"]
+    assert not near["searched"] and "starts" not in near["message"]  # it was not searched for, and does not say so
     forgotten = session.path({"start": 3, "end": there.tolist(), "near": 10**6})
-    assert forgotten["length"] == anew["length"]
+    assert forgotten["length"] == anew["length"] and forgotten["searched"]
+
+
+def test_the_spread_goes_with_the_units(folder):
+    data = np.load(folder / "codes.npy")
+    spreads = []
+    for scale in (1.0, 100.0):
+        np.save(folder / "scaled.npy", scale * data)
+        spreads.append(Session(open_scene(folder / "scaled.npy")).path({"start": 0, "end": 1})["spread"])
+    np.testing.assert_allclose(spreads[1], 100 * spreads[0], rtol=1e-6)
+
+
+def test_tiny_huge_and_few_points_are_shown_as_they_are(folder):
+    some = {"tiny": 1e-12 * np.load(folder / "codes.npy"), "two": np.array([[0.0, 0.0], [1.0, 2.0]])}
+    for name, data in some.items():
+        np.save(folder / f"{name}.npy", data)
+        session = Session(open_scene(folder / f"{name}.npy"))
+        np.testing.assert_array_equal(session.describe()["points"], data)
+        answer = session.path({"start": 0, "end": 1})
+        assert answer["certified"] and np.isfinite(np.array(answer["band"], dtype=float)).all()
 
 
 def test_sigma_and_rho_change_the_map_and_the_path(session):
@@ -101,7 +124,7 @@ def test_the_python_lines_find_the_same_paths(session, folder, monkeypatch, caps
         "settings": {"rho": session.scene.defaults.rho * 1.7},
     }
     _, _, code = session.take_away(asked | {"kind": "py"})
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir("/")
     scope = {}
     exec(code.decode(), scope)
     plt.close("all")
@@ -114,12 +137,24 @@ def test_the_table_is_in_the_units_of_the_file(session, folder):
     name, media, content = session.take_away({"kind": "csv", "paths": [{"start": 3, "end": 80}]})
     header, *rows = csv.reader(io.StringIO(content.decode()))
     assert header == ["path", "length", "certified", "t", "x", "y"] and (name, media[:8]) == (
-        "orthodrome.csv",
+        "orthodrome_paths.csv",
         "text/csv",
     )
     data = od.io.read_data(folder / "moons.csv", index="name").values
     ends = np.array([rows[0][4:], rows[-1][4:]], dtype=float)
     np.testing.assert_allclose(ends, data[[3, 80]], rtol=1e-12)
+
+
+def test_columns_of_any_name_can_be_taken_away(folder):
+    with (folder / "odd.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["t", "$^$"], *od.datasets.semicircle(20, random_state=0).tolist()])
+    session = Session(open_scene(folder / "odd.csv", standardize=True))
+    asked = {"paths": [{"start": 0, "end": 1, "color": 3}]}
+    header = session.take_away(asked | {"kind": "csv"})[2].decode().splitlines()[0]
+    assert header == "path,length,certified,path_t,t,$^$"
+    svg = session.take_away(asked | {"kind": "svg"})[2].decode()
+    assert od.plotting.COLORS[3] in svg and od.plotting.COLORS[0] not in svg
+    assert session.describe()["axes"] == ["t (standardised)", "$^$ (standardised)"]
 
 
 @pytest.mark.parametrize(("kind", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
@@ -141,6 +176,7 @@ BAD = {
     "words for coordinates": ({"start": ["1", "2"], "end": 2}, "start should be a finite number"),
     "a place outside": ({"start": [1e6, 0], "end": 2}, "should lie in the frame"),
     "a huge number": ({"start": [10**400, 0], "end": 2}, "finite number"),
+    "settings that are none": ({"start": 1, "end": 2, "settings": []}, "an object with rho, sigma"),
     "no number for near": ({"start": 1, "end": 2, "near": "x"}, "near should be the number of an earlier path"),
     "a negative sigma": ({"start": 1, "end": 2, "settings": {"sigma": -1}}, "within a factor of 10"),
     "a word for rho": ({"start": 1, "end": 2, "settings": {"rho": "small"}}, "rho should be a finite number"),
@@ -161,6 +197,7 @@ def test_a_bad_request_is_answered_with_a_sentence(session, name):
     ({"kind": "png", "paths": 3}, "a list of at most 50"),
     ({"kind": "png", "paths": [{"start": 1, "end": 2}] * 51}, "a list of at most 50"),
     ({"kind": "png", "paths": [[1, 2]]}, "an object with"),
+    ({"kind": "png", "paths": [{"start": 1, "end": 2, "color": "red"}]}, "color should be the number of a colour"),
 ])  # fmt: skip
 def test_what_cannot_be_taken_away(session, request_, match):
     with pytest.raises(RequestError, match=match):
@@ -177,18 +214,14 @@ def test_images_of_a_vae_lie_along_the_path_and_along_the_straight_line(folder):
     answer = session.path({"start": 3, "end": 80})
     frames = answer["frames"]
     assert frames["shape"] == [4, 4] and frames["count"] == len(frames["places"]) == 11
-    images = scene.images(np.concatenate([frames["places"], np.linspace(*scene.points[[3, 80]], 11)]))
-    assert session._frames(*_between(session, 3, 80))["frames"]["pixels"] == frames["pixels"]
-    assert images.shape == (22, 4, 4) and images.min() >= 0 and images.max() <= 1
+    pixels = np.frombuffer(base64.b64decode(frames["pixels"]), np.uint8).reshape(2, 11, 16)
     black, contrast = scene.brightness
-    np.testing.assert_allclose(images[5].ravel(), np.clip((vae.decode(frames["places"][5]) - black) / contrast, 0, 1))
+    for row, places in zip(pixels, (frames["places"], np.linspace(*scene.points[[3, 80]], 11)), strict=True):
+        expected = 255 * np.clip((vae.decode(places) - black) / contrast, 0, 1)
+        np.testing.assert_allclose(row, expected, atol=0.51)
+    assert np.abs(pixels[0].astype(int) - pixels[1]).max() > 0 and scene.image_shape == (4, 4)
     with pytest.raises(RequestError, match="sigma is no setting of this metric"):
         session.map({"settings": {"sigma": 1.0}})
-
-
-def _between(session, start, end):
-    path = session._find(start, end, session.scene.defaults)
-    return path, path(np.array([0.0, 1.0]))
 
 
 def test_a_model_without_data_shows_where_it_was_trained(folder):
@@ -318,6 +351,7 @@ MALFORMED = {
     "another kind of body": (b'{"start": 0, "end": 1}', {"Content-Type": "text/plain"}, 415),
     "no kind": (b'{"start": 0, "end": 1}', {}, 415),
     "too long": (b'{"start": "' + b"x" * LARGEST_REQUEST + b'"}', JSON, 413),
+    "a length that is none": (b"{}", JSON | {"Content-Length": "99999999999"}, 413),
     "a list": (b"[1, 2]", JSON, 422),
     "null": (b"null", JSON, 422),
     "no such point": (b'{"start": 0, "end": 5000}', JSON, 422),
@@ -362,6 +396,31 @@ def test_what_is_no_http_is_survived(address):
     assert alive(address)
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "::"])
+def test_no_address_at_all_is_refused(host):
+    with pytest.raises(ValueError, match="the one address that people will type"):
+        serve(None, host)
+
+
+def test_a_mistake_of_ours_is_told_as_such(folder, monkeypatch):
+    monkeypatch.setattr(Session, "map", lambda self, request: 1 / 0)
+    monkeypatch.setattr(Session, "warm_up", lambda self: iter(()))
+    application = app(open_scene(folder / "moons.csv", index="name"), {"here"})
+    headers = [(b"host", b"here"), (b"content-type", b"application/json"), (b"content-length", b"2")]
+    scope = {"type": "http", "method": "POST", "path": "/api/map", "headers": headers, "query_string": b""}
+    said = []
+
+    async def receive():
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(message):
+        said.append(message)
+
+    with pytest.raises(ZeroDivisionError):  # for the log
+        asyncio.run(application(scope, receive, send))
+    assert said[0]["status"] == 500 and "ZeroDivisionError" in json.loads(said[1]["body"])["error"]
+
+
 def test_a_taken_port_is_refused_with_a_sentence(folder, address):
     port = address.rstrip("/").rpartition(":")[2]
     command = [
@@ -377,7 +436,9 @@ def test_a_taken_port_is_refused_with_a_sentence(folder, address):
         port,
     ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 2 and f"127.0.0.1:{port}" in done.stderr and "choose another --port" in done.stderr
+    assert (
+        done.returncode == 2 and f"127.0.0.1:{port}" in done.stderr and "choose another --port or --host" in done.stderr
+    )
 
 
 # --- the browser ---
@@ -403,12 +464,13 @@ def page(browser, address):
 
 def _page(browser, address):
     page, wrong = browser.new_page(), []
+    page.expected = None
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
     page.goto(address)
     page.wait_for_selector("#overlay[data-ready=true]", timeout=PATIENCE)
     yield page
-    assert not wrong
+    assert not [text for text in wrong if not (page.expected and page.expected in text)]
     page.close()
 
 
@@ -455,9 +517,7 @@ def test_drag_an_end_and_the_path_follows(page, folder):
     page.mouse.click(*spot(page, 80))
     (before,) = settled(page)
     answers = []
-    page.on(
-        "response", lambda response: answers.append(response.request.post_data_json) if "path" in response.url else None
-    )
+    page.on("response", lambda response: answers.append(response) if "path" in response.url else None)
     page.mouse.move(*spot(page, 80))
     page.mouse.down()
     page.mouse.move(*spot(page, 50), steps=12)
@@ -465,7 +525,52 @@ def test_drag_an_end_and_the_path_follows(page, folder):
     expect(page.locator("#paths .length")).not_to_have_text(f"{before:g}")
     (after,) = settled(page)
     np.testing.assert_allclose(after, od.distance(od.LocalPCA(data), data[3], data[50]), rtol=1e-3)
-    assert len(answers) > 2 and answers[0]["near"] and answers[-1]["near"] is None and answers[-1]["end"] == 50
+    asked = [answer.request.post_data_json for answer in answers]
+    assert len(asked) > 2 and asked[0]["near"] and asked[-1]["near"] is None and asked[-1]["end"] == 50
+
+
+def test_pressing_an_end_only_selects_it(page):
+    page.mouse.click(*spot(page, 3))
+    page.mouse.click(*spot(page, 80))
+    settled(page)
+    x, y = spot(page, 80)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.mouse.click(x + 8, y)
+    page.wait_for_timeout(400)
+    assert not asked and page.locator("#paths li").count() == 1
+
+
+def test_a_path_that_fails_shows_no_length_and_no_certificate(page):
+    page.mouse.click(*spot(page, 3))
+    page.mouse.click(*spot(page, 80))
+    settled(page)
+    page.expected = "Failed to load resource"
+    page.route("**/api/path", lambda route: route.fulfill(status=429, json={"error": "too many."}))
+    page.mouse.move(*spot(page, 80))
+    page.mouse.down()
+    page.mouse.move(*spot(page, 50), steps=3)
+    page.mouse.up()
+    expect(page.locator("#paths .length")).to_have_text("no path")
+    expect(page.locator("#paths .badge")).to_be_hidden()
+    expect(page.locator("#status")).to_have_text("too many.")
+    page.unroute("**/api/path")
+
+
+def test_what_was_only_followed_is_searched_when_all_is_still(page):
+    """A slider that goes out and comes back to where it was tells the page nothing at the end."""
+    page.mouse.click(*spot(page, 3))
+    page.mouse.click(*spot(page, 80))
+    settled(page)
+    answers = []
+    page.on("response", lambda response: answers.append(response) if "path" in response.url else None)
+    page.evaluate("""() => {
+        const slider = document.getElementById('sigma'), value = Number(slider.value);
+        for (const there of [value + 0.1, value]) { slider.value = there; slider.dispatchEvent(new Event('input')); }
+    }""")
+    page.wait_for_timeout(800)
+    settled(page)
+    assert answers[0].request.post_data_json["near"] and answers[-1].request.post_data_json["near"] is None
 
 
 def test_press_and_pull_makes_a_path_and_there_may_be_several(page):
@@ -528,10 +633,20 @@ def test_everything_can_be_taken_away(page, tmp_path):
         with page.expect_download() as download:
             page.locator(f"aside [data-kind={kind}]").click()
         download.value.save_as(tmp_path / kind)
-        assert download.value.suggested_filename == f"orthodrome.{kind}" and (tmp_path / kind).stat().st_size > 1000
+        assert (
+            download.value.suggested_filename == f"orthodrome_paths.{kind}" and (tmp_path / kind).stat().st_size > 1000
+        )
     page.locator("#python").click()
     expect(page.locator("#lines")).to_contain_text("paths = [od.shortest_path(metric, start, end)")
+    with page.expect_download() as download:
+        page.locator("dialog [data-kind=py]").click()
+    program = tmp_path / download.value.suggested_filename
+    download.value.save_as(program)
     page.keyboard.press("Escape")
+    done = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True)
+    (length,) = settled(page)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(float(re.search(r"length (\S+)", done.stdout)[1]), length, rtol=1e-3)
 
 
 def test_a_narrow_window_has_everything_one_below_the_other(page):
@@ -547,13 +662,14 @@ def test_a_narrow_window_has_everything_one_below_the_other(page):
 
 def test_another_page_cannot_ask(browser, address):
     page = browser.new_page()
-    page.route("http://evil.example/", lambda route: route.fulfill(body="<p>hello</p>", content_type="text/html"))
+    form = f'<form method="post" action="{address}api/path"><button>press me</button></form>'
+    page.route("http://evil.example/", lambda route: route.fulfill(body=form, content_type="text/html"))
     page.goto("http://evil.example/")
-    for method, body in (("GET", "undefined"), ("POST", '\'{"start": 0, "end": 1}\'')):
-        with pytest.raises(Exception, match="Failed to fetch"):
-            page.evaluate(
-                f"fetch('{address}api/scene', {{method: '{method}', body: {body}}}).then(response => response.text())"
-            )
+    with pytest.raises(Exception, match="Failed to fetch"):
+        page.evaluate(f"fetch('{address}api/scene').then(response => response.text())")
+    with page.expect_navigation() as arrived:
+        page.locator("button").click()
+    assert arrived.value.status == 403 and "only to its own page" in page.inner_text("body")
     page.close()
 
 

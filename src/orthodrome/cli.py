@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 done, but some paths did not converge; 2 bad input or a fi
 """
 
 import csv
+import threading
 import time
 import warnings
 import webbrowser
@@ -312,7 +313,7 @@ def explore(
 ) -> None:
     """A page in the browser: press two points and see the shortest path between them.
 
-    It is served to this machine only. Ctrl-C ends it.
+    It is served to this machine only, unless --host says otherwise. Ctrl-C ends it.
     """
     try:
         from orthodrome import explore as page
@@ -336,7 +337,7 @@ def explore(
         out.print(f"{address}", soft_wrap=True)
         say.print("Ctrl-C ends it")
         if browser:
-            webbrowser.open(address)
+            threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()  # some browsers block
 
     page.serve(scene, host, port, ready)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from orthodrome.metrics import LocalPCA, Metric
-from orthodrome.path import Path
+from orthodrome.path import Path, at_most
 from orthodrome.plotting import COLORS, frame
 
 Array = np.ndarray[Any, Any]
@@ -30,7 +30,7 @@ def path_card(path: Path) -> str:
     if not path.shape:
         facts = [
             ("length", f"{v.length[0]:.6g}"),
-            ("relative error", f"below {v.error[0]:.0e}"),
+            ("relative error", f"below {at_most(v.error[0])}"),
             ("certified", "yes" if certified[0] else "no"),
             ("in words", str(path.message)),
             ("solver", path.solver),

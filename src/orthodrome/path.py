@@ -188,18 +188,21 @@ class Path:
         mean = self.curve.evaluate(times.ravel())
         return (mean + spread).reshape(n, *self.shape, *times.shape, self.dim)
 
-    def posterior(self, mesh: int = 10, kernel: Kernel | None = None, noise: float = 1e-7) -> "Path":
+    def posterior(
+        self, mesh: int = 10, kernel: Kernel | None = None, noise: float = 1e-7, calibrate: bool = False
+    ) -> "Path":
         """The Gaussian process posterior given this path's ends and its accelerations at `mesh` knots.
 
         Gives paths of solvers without a posterior a `covariance`, `std` and `sample`. Its mean is a new curve, close to
-        this one if the mesh is fine enough, and it is judged anew.
+        this one if the mesh is fine enough, and it is judged anew. `calibrate=True` scales its spread to what makes the
+        accelerations likeliest; it then goes with the units of the coordinates.
         """
         mesh, noise = _boundary.as_count(mesh, "mesh", 2), _boundary.as_positive(noise, "noise")
         kernel = SquaredExponential() if kernel is None else kernel
         _boundary.require_instance(kernel, Kernel, "kernel", "SquaredExponential() or Matern()")
         process = uniform_process(mesh, kernel, noise)
         a, b = self.curve.start, self.curve.end
-        curve = GPCurve(process, a, b, self.curve.evaluate(process.knots, 2))
+        curve = GPCurve(process, a, b, self.curve.evaluate(process.knots, 2), calibrate)
         judgement = Judgement(Case(self._metric, curve, a, b))
         return dataclasses.replace(self, curve=curve, judgement=judgement, solver=f"the posterior of {self.solver}")
 
@@ -253,9 +256,10 @@ class Path:
         v, n = self.verdict, len(self.curve)
         converged, certified = np.sum(self.solver_status == Status.CONVERGED), np.sum(v.certified)
         if not self.shape:
+            sure = f"relative error below {at_most(v.error[0])}, residual {v.residual[0]:.0e}"
             return (
                 f"Path from {_brief(self.curve.start[0])} to {_brief(self.curve.end[0])}, by {self.solver}\n"
-                f"  length {v.length[0]:.6g} (relative error below {v.error[0]:.0e}, residual {v.residual[0]:.0e})\n"
+                f"  length {v.length[0]:.6g} ({sure})\n"
                 f"  {self.message}"
             )
         span = (
@@ -344,6 +348,14 @@ def _require_init(init: Any, shape: tuple[int, ...], start: Array, end: Array) -
         return curve
     times = np.linspace(0.0, 1.0, MOVED_POINTS)
     return PiecewiseCurve.through(moved(curve.evaluate(times), times, start, end))
+
+
+def at_most(value: float) -> str:
+    """A number with one digit, rounded up: what is said to lie below it does."""
+    if not np.isfinite(value) or value <= 0:
+        return f"{value:.0e}"
+    unit = 10.0 ** np.floor(np.log10(value))
+    return f"{np.ceil(value / unit * (1 - 1e-12)) * unit:.0e}"
 
 
 def _sentence(status: int, flaw: int, starts: int) -> str:

@@ -134,7 +134,7 @@ def band(curve: Any, velocity: Any, covariance: Any) -> Any:
     normal = velocity[:, ::-1] * [-1, 1]
     squared = np.sum(normal**2, axis=1)
     across = np.einsum("ti,tij,tj->t", normal, covariance, normal)
-    offset = (SPREAD_STDS * np.sqrt(across) / np.where(squared > 0, squared, 1.0))[:, None] * normal
+    offset = (SPREAD_STDS * np.sqrt(np.maximum(across, 0.0)) / np.where(squared > 0, squared, 1.0))[:, None] * normal
     return np.concatenate([curve + offset, (curve - offset)[::-1]])
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import html
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -85,16 +86,18 @@ def _notebook() -> Iterator[Callable[[str], Report]]:
 
 @contextlib.contextmanager
 def _log() -> Iterator[Callable[[str], Report]]:
-    last: dict[str, str] = {}  # what there is to say, if it was not said yet
+    last: dict[int, str] = {}  # what there is to say, if it was not said yet
+    numbers = itertools.count()
 
     def begin(name: str) -> Report:
         began = said = time.monotonic()
+        key = next(numbers)
 
         def report(done: float, total: float, remark: str) -> None:
             nonlocal said
-            last[name] = _told(name, done, total, remark, time.monotonic() - began)
+            last[key] = _told(name, done, total, remark, time.monotonic() - began)
             if done >= total or time.monotonic() - said >= LINE_EVERY:
-                print(last.pop(name), file=sys.stderr, flush=True)
+                print(last.pop(key), file=sys.stderr, flush=True)
                 said = time.monotonic()
 
         return report

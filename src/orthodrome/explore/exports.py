@@ -26,23 +26,25 @@ PICTURE_TIMES = np.linspace(0.0, 1.0, 201)
 TABLE_TIMES = np.linspace(0.0, 1.0, 101)
 
 
-def picture(scene: Scene, metric: Metric, paths: Sequence[Path], kind: str) -> bytes:
-    """The scene with the paths over it, for print: png or svg."""
+def picture(scene: Scene, metric: Metric, paths: Sequence[Path], colors: Sequence[int], kind: str) -> bytes:
+    """The scene with the paths over it, in these of the colours, for print: png or svg."""
     figure = Figure(figsize=(6, 5.4), layout="constrained")
     ax: Any = figure.add_subplot()
     if scene.free:
         plotting.background(metric, scene.box, ax)
     x, y = scene.plane.points(scene.points).T
     ax.scatter(x, y, s=9, color="#222222", alpha=0.55, linewidths=0, zorder=2)
-    for i, path in enumerate(paths):
+    for i, path in zip(colors, paths, strict=True):
         color, seen = plotting.COLORS[i % len(plotting.COLORS)], scene.plane.points(path(PICTURE_TIMES))
         style, (first, last) = "-" if path.converged else "--", seen[[0, -1]].T
         ax.plot(*seen.T, color=color, lw=1.8, ls=style, label=f"{path.length:.4g}", zorder=3)
         ax.plot(first, last, color=color, lw=0.8, ls=":", zorder=3)
         ax.scatter(first, last, s=26, color=color, edgecolors="white", linewidths=0.8, zorder=4)
     (left, bottom), (right, top) = scene.box
-    names = scene.columns if scene.dim == 2 else ("first principal component", "second principal component")
-    ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel=names[0], ylabel=names[1], title=scene.title)
+    across, up = scene.axes
+    ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel=across, ylabel=up, title=scene.title)
+    for text in (ax.title, ax.xaxis.label, ax.yaxis.label):
+        text.set_parse_math(False)  # names are names, also with a dollar sign
     if paths:
         ax.legend(title="length", loc="upper right", framealpha=0.9)
     stream = io.BytesIO()
@@ -55,7 +57,8 @@ def table(scene: Scene, paths: Sequence[Path]) -> bytes:
     """The curves as csv, in the file's units; a row a place, a hundred and one for each path."""
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)
-    writer.writerow(["path", "length", "certified", "t", *scene.columns])
+    ours = [f"path_{name}" if name in scene.columns else name for name in ("path", "length", "certified", "t")]
+    writer.writerow([*ours, *scene.columns])
     for i, path in enumerate(paths):
         fixed = [i, float(path.length), "yes" if path.certified else "no"]
         places = scene.in_units(path(TABLE_TIMES))

@@ -3,8 +3,9 @@
 const $ = (id) => document.getElementById(id);
 const ground = $("ground"), overlay = $("overlay"), frames = $("frames");
 
-const HANDLE = 7, GRAB = 13, SNAP = 9, NEAR_CURVE = 7, PULL = 8; // pixels
-const MOST_PATHS = 50;
+const HANDLE = 7, GRAB = 13, SNAP = 9, NEAR_CURVE = 7, PULL = 8, STILL = 3; // pixels
+const MOST_PATHS = 50, FRAMES = 11, SPREAD_KNOTS = 10, NO_NUMBER = 255; // as the server has them
+const REST = 250; // milliseconds without a move, after which the search begins anew
 const INK = "rgb(20 26 33 / 62%)";
 const KINDS = ["#1f2933", "#2f7f4f", "#b3541e", "#5b4fa2", "#a8326e", "#2b7bba", "#7a6a1d", "#0f8b8d", "#7d4b32", "#6b7280"];
 const WORDS = {
@@ -16,11 +17,12 @@ let scene = null;
 let settings = {};
 let map = null; // the magnification, as a small canvas
 let mapWanted = true;
+let mapLast = false; // the map and the paths take turns
 let view = { scale: 1, x: 0, y: 0, width: 1, height: 1 };
-const paths = []; // { start, end, answer, failure, wanted: "quick" | "full" | null, color }
+const paths = []; // { start, end, answer, failure, wanted: "quick" | "full" | null, color, row }
 let selected = null;
 let picked = null; // the first end of a path to be
-let held = null; // { path, side }: an end that follows the pointer or the cross
+let held = null; // { path, side, by: "pointer" | "cross", was, from, moved }: an end that follows one of them
 let pressed = null; // where the pointer went down, if it may become a pull
 let cross = null; // the keyboard's pointer
 let shownFrame = null;
@@ -70,10 +72,11 @@ async function ask() {
   asking = true;
   busy(true);
   for (let job = nextJob(); job; job = nextJob()) {
-    const patience = setTimeout(() => say("computing … (the first time, also compiling)"), 400);
+    let waited = false;
+    const patience = setTimeout(() => { waited = true; say("computing … (the first time, also compiling)"); }, 400);
     try {
       await job();
-      say("");
+      if (waited) say("");
     } catch (error) {
       say(error.message, true);
     }
@@ -89,8 +92,12 @@ function busy(now) {
 }
 
 function nextJob() {
-  if (mapWanted) return askMap;
   const first = [held?.path, selected, ...paths].find((path) => path?.wanted);
+  if (mapWanted && !(mapLast && first)) {
+    mapLast = true;
+    return askMap;
+  }
+  mapLast = false;
   return first ? () => askPath(first) : null;
 }
 
@@ -102,30 +109,51 @@ async function askMap() {
   const image = new ImageData(side, side);
   levels.forEach((level, i) => {
     const row = side - 1 - Math.floor(i / side), at = 4 * (row * side + (i % side));
-    image.data.set([253 - level * 110 / 255, 253 - level * 100 / 255, 251 - level * 86 / 255, 255], at);
+    if (level === NO_NUMBER) return; // blank
+    image.data.set([253 - level * 110 / 254, 253 - level * 100 / 254, 251 - level * 86 / 254, 255], at);
   });
   map = document.createElement("canvas");
   map.width = map.height = side;
   map.getContext("2d").putImageData(image, 0, 0);
   $("legend").hidden = false;
-  $("least").textContent = `${brief(Math.exp(answer.least), 2)} × its size`;
+  $("least").textContent = `${answer.deeper ? "≤ " : ""}${brief(Math.exp(answer.least), 2)} × its size`;
+  $("blank").hidden = !answer.blank;
   $("most").textContent = `${brief(Math.exp(answer.most), 2)} ×`;
   drawGround();
 }
 
 async function askPath(path) {
-  const quick = path.wanted === "quick" && path.answer;
+  const quick = path.wanted === "quick" && path.answer?.number;
   path.wanted = null;
   const { start, end } = path;
   try {
-    const answer = await (await post("/api/path", { start, end, settings, near: quick ? path.answer.number : null })).json();
+    const answer = await (await post("/api/path", { start, end, settings, near: quick || null })).json();
     Object.assign(path, { answer, failure: null });
+    if (!answer.searched) searchLater();
+    else if (path === selected && !path.wanted) announce(path);
   } catch (error) {
-    path.failure = error.message;
+    Object.assign(path, { answer: null, failure: error.message }); // what was there was of other ends
     throw error;
   } finally {
     if (paths.includes(path)) listPaths();
   }
+}
+
+// An answer that began from an earlier path is not the last word: when nothing moves any more, search in full.
+let later = null;
+function searchLater() {
+  clearTimeout(later);
+  later = setTimeout(() => {
+    if (held) return;
+    for (const path of paths) if (path.answer && !path.answer.searched) path.wanted ??= "full";
+    ask();
+  }, REST);
+}
+
+function announce(path) {
+  const { length, certified, converged } = path.answer;
+  const sure = certified ? "certified" : converged ? "not certified" : "not converged";
+  say(`path ${paths.indexOf(path) + 1}: length ${brief(length)}, ${sure}`);
 }
 
 function want(path, how) {
@@ -144,7 +172,9 @@ function addPath(start, end, how = "full") {
     say(`there are ${MOST_PATHS} paths: remove some first`, true);
     return null;
   }
-  const path = { start, end, answer: null, failure: null, wanted: null, color: scene.colors[born++ % scene.colors.length] };
+  const number = born++, color = scene.colors[number % scene.colors.length];
+  const path = { start, end, answer: null, failure: null, wanted: null, number, color, row: makeRow() };
+  path.row.style.setProperty("--color", color);
   paths.push(path);
   selected = path;
   picked = null;
@@ -159,6 +189,7 @@ function removePath(path) {
   paths.splice(at, 1);
   if (held?.path === path) held = null;
   if (selected === path) selected = paths[Math.min(at, paths.length - 1)] ?? null;
+  if (path.row.contains(document.activeElement)) overlay.focus();
   listPaths();
   draw();
 }
@@ -187,7 +218,10 @@ function drop(end) {
 function grabbed(at) {
   for (const path of [selected, ...[...paths].reverse()]) {
     if (!path) continue;
-    for (const side of ["end", "start"]) if (apart(toScreen(place(path[side])), at) <= GRAB) return { path, side };
+    for (const side of ["end", "start"]) {
+      const there = toScreen(place(path[side]));
+      if (apart(there, at) <= GRAB) return { path, side, was: path[side], from: at, off: [there[0] - at[0], there[1] - at[1]] };
+    }
   }
   return null;
 }
@@ -204,12 +238,13 @@ const where = (event) => {
 };
 
 overlay.addEventListener("pointerdown", (event) => {
-  if (event.button !== 0) return;
+  if (event.button !== 0 || held || pressed) return; // one thing at a time
   overlay.setPointerCapture(event.pointerId);
   const at = where(event);
   cross = null;
   held = picked === null ? grabbed(at) : null;
   if (held) {
+    held.by = "pointer";
     selected = held.path;
     listPaths();
   } else {
@@ -230,21 +265,29 @@ overlay.addEventListener("pointermove", (event) => {
   showLabel(at);
   if (pressed?.first && apart(at, pressed.at) > PULL) {
     const path = addPath(pressed.end, meant(at, 0));
+    if (path) held = { path, side: "end", by: "pointer", was: path.end, moved: true };
     pressed = null;
-    if (path) held = { path, side: "end" };
   }
-  if (held) move(held.path, held.side, meant(at, 0));
-  else overlay.style.cursor = picked === null && grabbed(at) ? "grab" : "crosshair";
+  if (held?.by === "pointer") {
+    held.moved ||= apart(at, held.from) > STILL;
+    if (held.moved) move(held.path, held.side, meant(aimed(at), 0));
+  } else overlay.style.cursor = picked === null && grabbed(at) ? "grab" : "crosshair";
 });
 
 overlay.addEventListener("pointerup", (event) => {
   pressed = null;
-  if (held) drop(meant(where(event)));
+  if (held?.by !== "pointer") return;
+  if (held.moved) drop(meant(aimed(where(event))));
+  else held = null; // it was only pressed, to select it
 });
 overlay.addEventListener("pointercancel", () => {
   pressed = null;
-  if (held) drop(held.path[held.side]);
+  if (held?.by === "pointer") drop(held.was);
 });
+
+// An end that was taken up beside its middle stays beside the pointer.
+const aimed = (at) => (held.off ? [at[0] + held.off[0], at[1] + held.off[1]] : at);
+
 overlay.addEventListener("pointerleave", () => { $("label").hidden = true; });
 
 function showLabel(at) {
@@ -282,7 +325,7 @@ function moveCross([dx, dy], far) {
   } else {
     cross = nextPoint(cross, [dx, dy]) ?? cross;
   }
-  if (held) move(held.path, held.side, meant(cross, 0));
+  if (held?.by === "cross") move(held.path, held.side, meant(cross, 0));
   showLabel(cross);
 }
 
@@ -304,12 +347,12 @@ function pressCross() {
     return;
   }
   if (held) {
-    drop(meant(cross));
+    if (held.by === "cross") drop(meant(cross));
     return;
   }
   const end = picked === null ? grabbed(cross) : null;
   if (end) {
-    held = end;
+    held = { ...end, by: "cross" };
     choose(end.path);
     say("taken up: the arrows move it, Enter puts it down");
   } else {
@@ -319,7 +362,7 @@ function pressCross() {
 }
 
 function escape() {
-  if (held) drop(held.path[held.side]);
+  if (held) drop(held.was);
   picked = null;
   say("");
 }
@@ -332,7 +375,12 @@ function say(text, bad = false) {
 }
 
 const brief = (value, digits = 4) => (value === null || value === undefined ? "—" : String(Number(value.toPrecision(digits))));
-const rough = (value) => (value === null || value === undefined ? "—" : value.toExponential(0));
+// With one digit, rounded up: what is said to lie below it does.
+function atMost(value) {
+  if (!(value > 0)) return value === 0 ? "0" : "—";
+  const unit = 10 ** Math.floor(Math.log10(value));
+  return (Math.ceil((value / unit) * (1 - 1e-12)) * unit).toExponential(0);
+}
 
 function element(tag, className, text) {
   const made = document.createElement(tag);
@@ -348,47 +396,51 @@ function choose(path) {
 }
 
 function listPaths() {
-  const list = $("paths"), focused = document.activeElement?.dataset?.key;
-  list.replaceChildren(...paths.map(described));
-  if (focused) list.querySelector(`[data-key="${focused}"]`)?.focus();
+  for (const { row } of paths) if (!row.isConnected) $("paths").append(row);
+  for (const row of [...$("paths").children]) if (!paths.some((path) => path.row === row)) row.remove();
+  paths.forEach(describe);
   $("none").hidden = paths.length > 0;
   $("clear").hidden = paths.length === 0;
   for (const button of document.querySelectorAll("[data-kind=csv], #python")) button.disabled = paths.length === 0;
   drawFilm();
 }
 
-function described(path, i) {
-  const item = element("li", path === selected ? "selected" : "");
-  item.style.setProperty("--color", path.color);
-  const button = element("button", "choose");
-  button.type = "button";
-  button.dataset.key = `choose-${i}`;
-  button.setAttribute("aria-pressed", path === selected);
-  button.onclick = () => choose(path);
-  const a = path.answer;
-  button.append(element("span", "length", a ? brief(a.length) : "…"));
-  if (a) {
-    button.append(element("span", a.certified ? "badge" : "badge not", a.certified ? "✓ certified" : a.converged ? "not certified" : "not converged"));
-    const times = a.straight && a.length ? `, ${brief(a.straight / a.length, 3)} × as long` : "";
-    button.append(element("span", "small", `straight line ${brief(a.straight)}${times}`));
-  }
-  if (path.failure) button.append(element("span", "small", path.failure));
-  if (a && path === selected) {
-    button.append(element("span", "small", a.message));
-    button.append(element("span", "small", `relative error below ${rough(a.error)}, posterior spread up to ${brief(a.spread, 2)}, found in ${brief(a.milliseconds, 2)} ms`));
-  }
-  const remove = element("button", "remove", "×");
-  remove.type = "button";
-  remove.dataset.key = `remove-${i}`;
-  remove.setAttribute("aria-label", `remove path ${i + 1}`);
-  remove.onclick = () => removePath(path);
-  item.append(button, remove);
-  return item;
+// Rows stay while their words change: a press is not lost when an answer comes.
+function makeRow() {
+  const row = element("li"), choice = element("button", "choose"), remove = element("button", "remove", "×");
+  choice.type = remove.type = "button";
+  const owner = () => paths.find((path) => path.row === row);
+  choice.onclick = () => choose(owner());
+  remove.onclick = () => removePath(owner());
+  choice.append(element("span", "number"), element("span", "length"), element("span", "badge"), element("span", "small"));
+  row.append(choice, remove);
+  return row;
+}
+
+function describe(path, i) {
+  const { row, answer, failure } = path, part = (name) => row.querySelector(`.${name}`);
+  row.classList.toggle("selected", path === selected);
+  part("choose").setAttribute("aria-pressed", path === selected);
+  part("remove").setAttribute("aria-label", `remove path ${i + 1}`);
+  part("number").textContent = i + 1;
+  part("length").textContent = answer ? brief(answer.length) : failure ? "no path" : "…";
+  part("badge").hidden = !answer;
+  part("badge").classList.toggle("not", !answer?.certified);
+  part("badge").textContent = answer?.certified ? "✓ certified" : answer?.converged ? "not certified" : "not converged";
+  part("small").textContent = answer ? words(answer, path === selected) : failure ?? "";
+}
+
+function words(answer, all) {
+  const times = answer.straight && answer.length ? `, ${brief(answer.straight / answer.length, 3)} × as long` : "";
+  const lines = [`straight line ${brief(answer.straight)}${times}`];
+  if (all) lines.push(answer.message, `estimated relative error below ${atMost(answer.error)}`, `posterior spread up to ${brief(answer.spread, 2)} (${SPREAD_KNOTS} knots)`);
+  return lines.join("\n");
 }
 
 $("clear").onclick = () => {
   paths.length = 0;
   selected = held = picked = null;
+  overlay.focus();
   listPaths();
   draw();
 };
@@ -426,7 +478,7 @@ function makeSliders() {
 // --- taking things away ---
 
 async function take(kind) {
-  return post("/api/take-away", { kind, paths: paths.map(({ start, end }) => ({ start, end })), settings });
+  return post("/api/take-away", { kind, paths: paths.map(({ start, end, number }) => ({ start, end, color: number })), settings });
 }
 
 for (const button of document.querySelectorAll("[data-kind]")) {
@@ -434,7 +486,7 @@ for (const button of document.querySelectorAll("[data-kind]")) {
     try {
       const link = element("a");
       link.href = URL.createObjectURL(await (await take(button.dataset.kind)).blob());
-      link.download = `orthodrome.${button.dataset.kind}`;
+      link.download = `orthodrome_paths.${button.dataset.kind}`;
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
       say(`saved ${link.download}`);
@@ -454,8 +506,13 @@ $("python").onclick = async () => {
   }
 };
 $("copy").onclick = async () => {
-  await navigator.clipboard.writeText($("lines").textContent);
-  $("copy").textContent = "Copied";
+  try {
+    await navigator.clipboard.writeText($("lines").textContent);
+    $("copy").textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren($("lines"));
+    $("copy").textContent = "Selected: copy with Ctrl-C";
+  }
 };
 $("close").onclick = () => $("code").close();
 
@@ -496,6 +553,13 @@ function drawGround() {
     pen.arc(u, v, radius, 0, 2 * Math.PI);
     pen.fill();
   });
+  pen.fillStyle = "#3c4753";
+  pen.font = "12px system-ui, sans-serif";
+  pen.textAlign = "center";
+  pen.fillText(scene.axes[0], view.width / 2, view.height - 6);
+  pen.translate(13, view.height / 2);
+  pen.rotate(-Math.PI / 2);
+  pen.fillText(scene.axes[1], 0, 0);
 }
 
 // Labels that many points share are kinds: each has its colour.
@@ -507,7 +571,8 @@ function pointColors() {
 
 function line(pen, points) {
   pen.beginPath();
-  points.map(toScreen).forEach(([u, v], i) => (i ? pen.lineTo(u, v) : pen.moveTo(u, v)));
+  const known = points.filter((point) => point[0] !== null && point[1] !== null);
+  known.map(toScreen).forEach(([u, v], i) => (i ? pen.lineTo(u, v) : pen.moveTo(u, v)));
 }
 
 function dot(pen, at, radius, fill, stroke = "#fff") {
@@ -575,18 +640,19 @@ function hint() {
   if (held) return "let go, and the search begins anew";
   if (picked !== null) return "now the other end";
   if (paths.length) return "";
-  return scene.free ? "press one point, then another" : "press one point, then another (seen along two principal components)";
+  return "press one point, then another";
 }
 
 function drawFilm() {
   const film = selected?.answer?.frames;
-  $("film").hidden = !film;
-  if (!film) return;
-  const [height, width, colors = 1] = film.shape, gap = 3, labels = 0;
-  const across = frames.parentElement.clientWidth - 24;
-  const cell = Math.max(12, Math.min(72, (across - labels) / film.count - gap)), tall = (cell * height) / width;
+  $("film").hidden = !scene.images; // its room is there from the beginning: nothing jumps when the first images come
+  if (!scene.images) return;
+  const [height, width] = scene.images, gap = 3, across = frames.parentElement.clientWidth - 24;
+  const cell = Math.max(8, Math.min(72, across / FRAMES - gap, (72 * width) / height)), tall = (cell * height) / width;
   frames.style.height = `${2 * tall + gap}px`;
-  const pen = fitted(frames), pixels = bytes(film.pixels);
+  const pen = fitted(frames);
+  if (!film) return;
+  const pixels = bytes(film.pixels), colors = film.shape[2] ?? 1;
   pen.imageSmoothingEnabled = false;
   for (let k = 0; k < 2 * film.count; k++) {
     const image = new ImageData(width, height);
@@ -631,7 +697,7 @@ async function begin() {
     return;
   }
   document.title = `${scene.title} · orthodrome`;
-  $("title").textContent = `${scene.title} · ${scene.points.length} points in ${scene.columns.length} dimensions`;
+  $("title").textContent = `${scene.title} · ${scene.points.length} points in ${scene.dimensions} dimensions`;
   makeSliders();
   listPaths();
   new ResizeObserver(redraw).observe($("canvases"));

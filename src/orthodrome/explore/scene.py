@@ -23,6 +23,9 @@ PRIOR_REACH = 3.0
 LEAST_IMAGE = 16
 """Outputs of a decoder that are taken for a square image if nobody says they are: at least so many."""
 
+MOST_OBLONG = 8
+"""An array that is so many times as long as wide is no image, unless somebody says so."""
+
 BRIGHTNESS_SAMPLE = 200
 """Points whose images decide what is black and what is white."""
 
@@ -124,9 +127,21 @@ class Scene(abc.ABC):
         """The Python line that makes it, from `self.lines`."""
 
     @property
+    def axes(self) -> tuple[str, str]:
+        """What the two directions are called that are seen."""
+        if self.dim > 2:
+            return "first principal component", "second principal component"
+        return self.columns[0], self.columns[1]
+
+    @property
     def points_name(self) -> str:
         """What the points are called in the Python lines."""
         return "data"
+
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """Of the images of points: height and width, perhaps 3 colours before them; None if there are none."""
+        return None
 
     def in_units(self, points: Array) -> Array:
         """Coordinates (..., d) as the file has them."""
@@ -155,6 +170,11 @@ class DataScene(Scene):
     def metric_line(self, settings: Settings) -> str:
         return f"metric = od.LocalPCA(data, sigma={settings.sigma!r}, rho={settings.rho!r})"
 
+    @property
+    def axes(self) -> tuple[str, str]:
+        names = super().axes
+        return names if self.table.scale is None else (f"{names[0]} (standardised)", f"{names[1]} (standardised)")
+
     def in_units(self, points: Array) -> Array:
         return self.table.in_units(points)
 
@@ -168,13 +188,14 @@ class ModelScene(Scene):
     """The Python line that makes the metric."""
     decode: Callable[[Array], Array]
     """(k, d) → (k, ...)"""
-    image_shape: tuple[int, ...] | None
-    """Height and width, perhaps 3 colours before them."""
+    shown_as: tuple[int, ...] | None
+    """The shape of an image."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         some = self.points[:: max(1, len(self.points) // BRIGHTNESS_SAMPLE)]
-        values = self.decode(some if len(some) else np.zeros((1, self.dim)))
+        prior = np.random.default_rng(0).standard_normal((BRIGHTNESS_SAMPLE, self.dim))
+        values = self.decode(some if len(some) else prior)
         object.__setattr__(self, "brightness", (float(values.min()), float(np.ptp(values)) or 1.0))
 
     brightness: tuple[float, float] = dataclasses.field(init=False)
@@ -193,6 +214,10 @@ class ModelScene(Scene):
     @property
     def points_name(self) -> str:
         return "codes"
+
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        return self.shown_as
 
     def images(self, points: Array) -> Array | None:
         if self.image_shape is None:
@@ -231,14 +256,14 @@ def _data_scene(file: Path, reading: dict[str, Any], sigma: float | None, rho: f
     table = io.read_data(file, **reading)
     learned = LocalPCA(table.values, sigma, rho)
     lines = (f"data = {_reading_line(file, reading)}",)
-    return DataScene(file.name, table.values, table.labels, table.columns, lines, table, learned)
+    return DataScene(_title(file), table.values, table.labels, table.columns, lines, table, learned)
 
 
 def _vae_scene(
     file: Path, data: Path | None, reading: dict[str, Any], image_shape: tuple[int, int] | None
 ) -> ModelScene:
     vae = VAE.load(file)
-    lines = [f"vae = od.models.VAE.load({str(file)!r})"]
+    lines = [f"vae = od.models.VAE.load({_path(file)})"]
     labels: Sequence[str] | None = None
     if data is not None:
         table = io.read_data(data, **reading)
@@ -261,7 +286,7 @@ def _decoder_scene(
     file: Path, data: Path | None, reading: dict[str, Any], image_shape: tuple[int, int] | None
 ) -> ModelScene:
     decoder = from_torch(file)
-    lines = [f"decoder = od.from_torch({str(file)!r})"]
+    lines = [f"decoder = od.from_torch({_path(file)})"]
     codes, labels = np.zeros((0, decoder.dim)), None
     if data is not None:
         table = io.read_data(data, **reading)
@@ -295,7 +320,7 @@ def _model_scene(
 ) -> ModelScene:
     labels = tuple(map(str, range(len(codes)))) if labels is None else tuple(labels)
     columns = tuple(f"z{i}" for i in range(codes.shape[1]))
-    return ModelScene(file.name, codes, labels, columns, tuple(lines), metric, making, decode, image_shape)
+    return ModelScene(_title(file), codes, labels, columns, tuple(lines), metric, making, decode, image_shape)
 
 
 def _image_shape(asked: tuple[int, int] | None, output: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -310,11 +335,21 @@ def _image_shape(asked: tuple[int, int] | None, output: tuple[int, ...]) -> tupl
     if len(output) == 3 and output[0] in (1, 3):
         return output if output[0] == 3 else output[1:]
     if len(output) == 2:
-        return output
+        return output if max(output) <= MOST_OBLONG * min(output) else None
     side = round(count**0.5)
     return (side, side) if len(output) == 1 and side * side == count >= LEAST_IMAGE else None
 
 
 def _reading_line(file: Path, reading: dict[str, Any]) -> str:
     settings = "".join(f", {name}={value!r}" for name, value in reading.items() if value)
-    return f"od.io.read_data({str(file)!r}{settings}).values"
+    return f"od.io.read_data({_path(file)}{settings}).values"
+
+
+def _path(file: Path) -> str:
+    """As Python writes it, from the root: the lines may be run anywhere."""
+    return repr(str(file.resolve()))
+
+
+def _title(file: Path) -> str:
+    """Its name, also if that is not text."""
+    return file.name.encode(errors="replace").decode()

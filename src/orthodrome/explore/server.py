@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from typing import Any
@@ -23,11 +23,20 @@ from orthodrome.explore.session import Session
 LOOPBACK = "127.0.0.1"
 """The address of this machine that no other can reach."""
 
+NOWHERE = ("", "0.0.0.0", "::", "*")
+"""No addresses: whoever asks by one of them could be anybody."""
+
 PORT = 8765
 """Where the page is, unless it is taken or another is asked for."""
 
 LARGEST_REQUEST = 64 * 1024
 """Bytes: fifty paths need a tenth of it."""
+
+LONGEST_WAIT = 20
+"""Seconds until a request should have arrived."""
+
+CLOSE = {"Connection": "close"}
+"""Of an answer after which no more is read."""
 
 MOST_WAITING = 16
 """Requests that may wait for the one thread that computes."""
@@ -54,9 +63,9 @@ def serve(
 ) -> None:
     """Serve the page until Ctrl-C; `ready` is called with its address as soon as it can be opened."""
     door = _listen(host, port)
-    name, number = host, door.getsockname()[1]
-    hosts = {f"{each}:{number}" for each in ({name, LOOPBACK, "localhost"} if name == LOOPBACK else {name})}
-    application = app(scene, hosts)
+    name, number = _as_written(host), door.getsockname()[1]
+    names = {name, "localhost", LOOPBACK} if name == LOOPBACK else {name}
+    application = app(scene, {f"{each}:{number}" for each in names} | (names if number == 80 else set()))
     config = uvicorn.Config(application, log_level="warning", ws="none", timeout_graceful_shutdown=2)
     ready(f"http://{name}:{number}/")
     with door, contextlib.suppress(KeyboardInterrupt):  # that is how one ends it
@@ -66,7 +75,7 @@ def serve(
 def app(scene: Scene, hosts: set[str]) -> ASGIApp:
     """The application for a scene, known under these names (with their ports)."""
     session, worker = Session(scene), _Worker()
-    worker.begin(session.warm_up)
+    worker.begin(session.warm_up())
 
     def asking(answer: Callable[[Any], Any]) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
@@ -90,7 +99,12 @@ def app(scene: Scene, hosts: set[str]) -> ASGIApp:
         Route("/api/path", asking(session.path), methods=["POST"]),
         Route("/api/take-away", asking(session.take_away), methods=["POST"]),
     ]
-    handlers: dict[Any, Any] = {HTTPException: _refused, ValueError: _bad_request, TypeError: _bad_request}
+    handlers: dict[Any, Any] = {
+        HTTPException: _refused,
+        ValueError: _bad_request,
+        TypeError: _bad_request,
+        Exception: _our_mistake,
+    }
     return Guard(Starlette(routes=routes, exception_handlers=handlers), hosts)
 
 
@@ -133,9 +147,15 @@ class _Worker:
         self.pool = ThreadPoolExecutor(1, "orthodrome")
         self.waiting = 0
 
-    def begin(self, work: Callable[[], None]) -> None:
-        """Do this before everything else; what goes wrong in it goes wrong again when somebody asks."""
-        self.pool.submit(work)
+    def begin(self, steps: Iterator[None]) -> None:
+        """Do these steps, and between them whatever else has come; what goes wrong goes wrong again for who asks."""
+
+        def step() -> None:
+            if next(steps, self) is not self:
+                with contextlib.suppress(RuntimeError):  # the server is being stopped
+                    self.pool.submit(step)
+
+        self.pool.submit(step)
 
     async def run(self, work: Callable[[Any], Any], request: Any) -> Any:
         if self.waiting >= MOST_WAITING:
@@ -159,15 +179,23 @@ def _file(name: str, media: str) -> Callable[[Request], Awaitable[Response]]:
 async def _json(request: Request) -> Any:
     """The body, if it is JSON and not too long."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415, "the request should be application/json.")
-    body = bytearray()
+        raise HTTPException(415, "the request should be application/json.", CLOSE)
+    length, body = request.headers.get("content-length", "0"), bytearray()
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > LARGEST_REQUEST:
-                raise HTTPException(413, f"the request should have at most {LARGEST_REQUEST} bytes.")
+        async with asyncio.timeout(LONGEST_WAIT):
+            if length.isdigit() and len(length) < 20 and int(length) <= LARGEST_REQUEST:
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > LARGEST_REQUEST:
+                        break
+            else:
+                body.extend(bytes(LARGEST_REQUEST + 1))
     except ClientDisconnect:
         raise HTTPException(400, "the request ended too early.") from None
+    except TimeoutError:
+        raise HTTPException(408, f"the request should arrive within {LONGEST_WAIT} seconds.", CLOSE) from None
+    if len(body) > LARGEST_REQUEST:
+        raise HTTPException(413, f"the request should have at most {LARGEST_REQUEST} bytes.", CLOSE)
     try:
         return json.loads(body.decode(), parse_constant=_no_number)
     except (ValueError, RecursionError):
@@ -186,14 +214,31 @@ async def _bad_request(request: Request, error: Any) -> Response:
     return JSONResponse({"error": str(error)}, 422)
 
 
+async def _our_mistake(request: Request, error: Any) -> Response:
+    return JSONResponse({"error": f"something went wrong in the server ({type(error).__name__})."}, 500)
+
+
+def _as_written(host: str) -> str:
+    """A host as it stands in an address."""
+    return f"[{host.lower()}]" if ":" in host else host.lower()
+
+
 def _listen(host: str, port: int | None) -> socket.socket:
     """A socket at this port; if none was asked for, at the usual one, or any other if that is taken."""
+    if host in NOWHERE:
+        raise ValueError(f"--host should be the one address that people will type; {host!r} stands for all of them.")
     for number in (PORT, 0) if port is None else (port,):
         try:
-            return socket.create_server((host, number))
+            family, kind, protocol, _, address = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0]
+            # with its protocol said: only then asyncio sends small answers at once, and not 40 ms later
+            door = socket.socket(family, kind, protocol or socket.IPPROTO_TCP)
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            door.bind(address)
+            door.listen()
+            return door
         except OSError as error:
             if number == 0 or port is not None:
                 raise OSError(
-                    f"the page cannot be served at {host}:{number} ({error.strerror}): choose another --port."
+                    f"the page cannot be served at {host}:{number} ({error.strerror}): choose another --port or --host."
                 ) from None
     raise AssertionError

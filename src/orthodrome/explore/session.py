@@ -2,10 +2,9 @@
 
 import base64
 import math
-import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +40,15 @@ SLIDER_REACH = 10.0
 MOST_PATHS = 50
 """On one page."""
 
+MOST_COLOR = 10**6
+"""They go round."""
+
+MAP_DEPTH = np.log(1e6)
+"""Magnifications that are a million times smaller than the largest are drawn as that: below lies rounding."""
+
+NO_NUMBER = 255
+"""The level of a cell that has none."""
+
 MOST = 1e300
 """Numbers beyond this are a mistake, and some of Python's whole numbers are no floats at all."""
 
@@ -74,18 +82,20 @@ class Session:
         }
         return {
             "title": scene.title,
-            "points": scene.plane.points(scene.points).round(9).tolist(),
+            "points": scene.plane.points(scene.points).tolist(),
             "labels": list(scene.labels),
-            "columns": list(scene.columns),
+            "dimensions": scene.dim,
+            "axes": list(scene.axes),
             "free": scene.free,
+            "images": scene.image_shape and list(scene.image_shape[-2:]),
             "box": [corner.tolist() for corner in scene.box],
             "sliders": sliders,
             "colors": plotting.COLORS,
         }
 
     def map(self, request: Any) -> dict[str, Any]:
-        """The magnification over the frame, a byte a cell from the bottom row up; nothing if there are more than two
-        coordinates."""
+        """The magnification over the frame, a byte a cell from the bottom row up, the last one where it is no number;
+        nothing if there are more than two coordinates."""
         settings = self._settings(_fields(request, {"settings"}))
         if not self.scene.free:
             return {"cells": None}
@@ -93,9 +103,12 @@ class Session:
         finite = np.isfinite(values)
         if not finite.any():
             raise RequestError("the metric is finite nowhere in this frame.")
-        least, most = float(values[finite].min()), float(values[finite].max())
-        levels = np.where(finite, 255 * (values - least) / ((most - least) or 1.0), 255).astype(np.uint8)
-        return {"cells": _letters(levels), "side": len(levels), "least": least, "most": most}
+        lowest, most = float(values[finite].min()), float(values[finite].max())
+        least = max(lowest, most - MAP_DEPTH)
+        share = (np.where(finite, values, most).clip(min=least) - least) / ((most - least) or 1.0)
+        levels = np.where(finite, (NO_NUMBER - 1) * share, NO_NUMBER).astype(np.uint8)
+        told = {"least": least, "most": most, "deeper": lowest < least, "blank": not finite.all()}
+        return {"cells": _letters(levels), "side": len(levels)} | told
 
     def path(self, request: Any) -> dict[str, Any]:
         """The shortest path between two ends; with `near`, the number of an earlier one, beginning from that."""
@@ -104,15 +117,13 @@ class Session:
         start, end = self._end(fields, "start"), self._end(fields, "end")
         if near is not None and (isinstance(near, bool) or not isinstance(near, int)):
             raise RequestError(f"near should be the number of an earlier path; {_brief(near)} arrived.")
-        began = time.perf_counter()
         way = None if near is None else self._ways.get(near)
         path = self._find(start, end, settings) if way is None else self._search(start, end, settings, way)
-        seconds = time.perf_counter() - began
-        self._count += 1
-        self._ways.put(self._count, replace(path, metric=None))  # only its curve is needed: let the metric go
-        return {"number": self._count, "milliseconds": round(1000 * seconds, 1)} | self._told(
-            path, self._metric(settings)
-        )
+        number = None
+        if np.isfinite(path.length):
+            self._count = number = self._count + 1
+            self._ways.put(number, replace(path, metric=None))  # only its curve is needed: let the metric go
+        return {"number": number, "searched": way is None} | self._told(path, self._metric(settings))
 
     def take_away(self, request: Any) -> tuple[str, str, bytes]:
         """The paths as a file: its name, its kind for the browser, and what is in it."""
@@ -122,7 +133,8 @@ class Session:
             raise RequestError(f"kind should be one of {', '.join(exports.MEDIA)}; {_brief(kind)} arrived.")
         if not isinstance(wanted, list) or len(wanted) > MOST_PATHS:
             raise RequestError(f"paths should be a list of at most {MOST_PATHS}; {_brief(wanted)} arrived.")
-        pairs = [_fields(pair, {"start", "end"}) for pair in wanted]
+        pairs = [_fields(pair, {"start", "end", "color"}) for pair in wanted]
+        colors = [_color(pair.get("color", i)) for i, pair in enumerate(pairs)]
         ends = [(self._end(pair, "start"), self._end(pair, "end")) for pair in pairs]
         if kind == "py":
             content = exports.program(self.scene, settings, ends)
@@ -131,23 +143,27 @@ class Session:
             content = (
                 exports.table(self.scene, found)
                 if kind == "csv"
-                else exports.picture(self.scene, self._metric(settings), found, kind)
+                else exports.picture(self.scene, self._metric(settings), found, colors, kind)
             )
-        return f"orthodrome.{kind}", exports.MEDIA[kind], content
+        return f"orthodrome_paths.{kind}", exports.MEDIA[kind], content  # not orthodrome.py, which would import itself
 
-    def warm_up(self) -> None:
-        """Compile what the first click would wait for."""
-        settings = self.scene.defaults
-        self.map({"settings": settings._asdict()})
+    def warm_up(self) -> Iterator[None]:
+        """Compile what the first click would wait for, in steps between which others may ask."""
+        yield
+        self.map({})
+        yield
         low, high = self.scene.box
-        ends = [[*(low + 0.3 * (high - low))], [*(low + 0.7 * (high - low))]] if self.scene.free else [0, 1]
-        asked = {"start": ends[0], "end": ends[1], "settings": settings._asdict()}
-        self.path(asked | {"near": self.path(asked)["number"]})
+        places = [(low + share * (high - low)).tolist() for share in (0.3, 0.7)]
+        asked = dict(zip(("start", "end"), places if self.scene.free else (0, 1), strict=True))
+        number = self.path(asked)["number"]
+        yield
+        self.path(asked | {"near": number})
 
     # --- checks ---
 
     def _settings(self, fields: Mapping[str, Any]) -> Settings:
-        given = _fields(fields.get("settings") or {}, set(Settings._fields))
+        settings = fields.get("settings")
+        given = _fields({} if settings is None else settings, set(Settings._fields))
         values = self.scene.defaults._asdict()
         for name, value in given.items():
             if value is None:
@@ -166,7 +182,7 @@ class Session:
         value, count = fields.get(name), len(self.scene.points)
         if isinstance(value, int) and not isinstance(value, bool):
             if not 0 <= value < count:
-                raise RequestError(f"{name} should be a point from 0 to {count - 1}; {value} arrived.")
+                raise RequestError(f"{name} should be a point from 0 to {count - 1}; {_brief(value)} arrived.")
             return value
         if not isinstance(value, list) or len(value) != 2:
             raise RequestError(f"{name} should be the number of a point, or [x, y]; {_brief(value)} arrived.")
@@ -206,17 +222,14 @@ class Session:
             "curve": _plain(plane.points(path(t))),
             "length": _plain(path.length),
             "straight": _plain(straight_length(metric, *ends)),
-            "apart": float(np.linalg.norm(ends[1] - ends[0])),
             "error": _plain(path.error),
-            "residual": _plain(path.residual),
             "converged": bool(path.converged),
             "certified": bool(path.certified),
             "message": str(path.message),
             "band": None,
             "spread": None,
         }
-        posterior = path.posterior(SPREAD_KNOTS)
-        covariance = posterior.covariance(t)
+        covariance = path.posterior(SPREAD_KNOTS, calibrate=True).covariance(t)
         if np.isfinite(covariance).all():
             told["band"] = _plain(
                 plotting.band(plane.points(path(t)), plane.vectors(path.velocity(t)), plane.covariances(covariance))
@@ -279,6 +292,12 @@ def _fields(value: Any, allowed: set[str]) -> Mapping[str, Any]:
     return value
 
 
+def _color(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_COLOR:
+        raise RequestError(f"color should be the number of a colour; {_brief(value)} arrived.")
+    return value
+
+
 def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MOST or not math.isfinite(value):
         raise RequestError(f"{name} should be a finite number; {_brief(value)} arrived.")
@@ -286,7 +305,10 @@ def _number(value: Any, name: str) -> float:
 
 
 def _brief(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write whole numbers with thousands of digits
+        text = "a number with thousands of digits"
     return text if len(text) <= 60 else text[:57] + "…"
 
 

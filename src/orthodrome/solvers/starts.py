@@ -48,6 +48,7 @@ def from_neighbours(a: Array, b: Array, best: Array, times: Array) -> tuple[Arra
     i, j = index.reshape(2, -1)
     count = min(NEIGHBOURS, len(ends) - 1)
     near = np.asarray(cKDTree(ends).query(ends, count + 1)[1])[:, 1:]
+    near = np.minimum(near, len(ends) - 1)  # of points whose distances are no numbers, none is near
     key = i * len(ends) + j
     order = np.argsort(key)
     curves, known = [], []
