@@ -18,11 +18,12 @@ import numpy as np
 
 import orthodrome as od
 
-POINTS, PAIRS, MOVES = 1000, 50, 40
+FIRST = 10
+"""Pairs that are not counted: whatever is compiled when it is first needed."""
 
 
-def main() -> None:
-    data = od.datasets.two_moons(POINTS, random_state=0)
+def main(points: int = 1000, pairs: int = 50, moves: int = 40) -> None:
+    data = od.datasets.two_moons(points, random_state=0)
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / "moons.npy", data)
@@ -45,15 +46,15 @@ def main() -> None:
                     flush=True,
                 )
 
-            pairs = [{"start": int(a), "end": int(b)} for a, b in rng.integers(0, POINTS, (PAIRS, 2))]
-            for pair in pairs[:10]:  # whatever is compiled when it is first needed
+            ends = [{"start": int(a), "end": int(b)} for a, b in rng.integers(0, points, (pairs, 2))]
+            for pair in ends[:FIRST]:
                 ask(pair)
-            shown("from scratch", *zip(*map(ask, pairs[10:]), strict=True))
+            shown("from scratch", *zip(*map(ask, ends[FIRST:]), strict=True))
             times, answers = [], []
-            for pair in pairs[:4]:
+            for pair in ends[:4]:
                 _, last = ask(pair)
                 place = data[pair["end"]]
-                for _ in range(MOVES // 4):
+                for _ in range(moves // 4):
                     place = place + rng.normal(0, 0.02, 2)
                     took, last = ask(pair | {"end": place.tolist(), "near": last["number"]})
                     times.append(took)

@@ -70,3 +70,12 @@ def test_a_convolutional_decoder_agrees_with_torch_and_energies_are_measured_by_
     straight = codes[:1, None] + t * (codes[1:2] - codes[:1])[:, None]
     there_and_back = codes[:1, None] + (1 - abs(1 - 2 * t)) * (codes[1:2] - codes[:1])[:, None]
     assert decoders.energies(decoder, there_and_back)[0] > 3 * decoders.energies(decoder, straight)[0] > 0
+
+
+def test_the_page_is_timed_through_its_server(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import page
+
+    page.main(points=60, pairs=page.FIRST + 3, moves=4)
+    scratch, dragged = capsys.readouterr().out.splitlines()
+    assert "from scratch" in scratch and "3 of 3 certified" in scratch and "4 of 4 certified" in dragged
