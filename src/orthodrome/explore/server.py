@@ -44,7 +44,9 @@ MOST_WAITING = 16
 PAGE = {
     "/": ("page.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+} | {
+    f"/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8")
+    for name in ("page", "state", "asking", "paths", "panel", "drawing")
 }
 """What is served as it is, and what it is: nothing else can be asked for."""
 
@@ -180,26 +182,26 @@ async def _json(request: Request) -> Any:
     """The body, if it is JSON and not too long."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "the request should be application/json.", CLOSE)
-    length, body = request.headers.get("content-length", "0"), bytearray()
+    _require_short(int(request.headers.get("content-length", "0")))
+    body = bytearray()
     try:
         async with asyncio.timeout(LONGEST_WAIT):
-            if length.isdigit() and len(length) < 20 and int(length) <= LARGEST_REQUEST:
-                async for chunk in request.stream():
-                    body += chunk
-                    if len(body) > LARGEST_REQUEST:
-                        break
-            else:
-                body.extend(bytes(LARGEST_REQUEST + 1))
+            async for chunk in request.stream():
+                body += chunk
+                _require_short(len(body))
     except ClientDisconnect:
         raise HTTPException(400, "the request ended too early.") from None
     except TimeoutError:
         raise HTTPException(408, f"the request should arrive within {LONGEST_WAIT} seconds.", CLOSE) from None
-    if len(body) > LARGEST_REQUEST:
-        raise HTTPException(413, f"the request should have at most {LARGEST_REQUEST} bytes.", CLOSE)
     try:
         return json.loads(body.decode(), parse_constant=_no_number)
     except (ValueError, RecursionError):
         raise HTTPException(400, "the request should be JSON; it cannot be read as such.") from None
+
+
+def _require_short(length: int) -> None:
+    if length > LARGEST_REQUEST:
+        raise HTTPException(413, f"the request should have at most {LARGEST_REQUEST} bytes.", CLOSE)
 
 
 def _no_number(name: str) -> Any:
