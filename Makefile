@@ -42,7 +42,7 @@ bench: $(VENV)/.installed-bench ## speed beside other libraries, first path, ker
 	@for script in "speed.py --out demo/bench" "scaling.py start" kernel.py; do echo "== $$script"; $(BIN)/python benchmarks/$$script || exit 1; done
 
 bench-full: $(VENV)/.installed-bench ## every measured claim of README and docs (hours)
-	@for script in "speed.py --full --out demo/bench" "scaling.py --out demo/bench" kernel.py auto.py batches.py closed_forms.py semicircle.py survival.py page.py; do \
+	@for script in "speed.py --full --out demo/bench" "scaling.py --out demo/bench" kernel.py auto.py batches.py closed_forms.py semicircle.py survival.py page.py decoders.py "auto.py peers"; do \
 		echo "== $$script"; $(BIN)/python benchmarks/$$script || exit 1; done
 
 peers: $(VENV)/.installed-bench ## other libraries on the same problems (an hour)

@@ -1,5 +1,6 @@
 """The documentation is true: its code runs, its links lead somewhere, every public name is in it."""
 
+import dataclasses
 import os
 import pathlib
 import re
@@ -74,7 +75,16 @@ def test_the_site_is_built_without_a_warning(tmp_path):
         [*build, ROOT / "docs", tmp_path / "html"], capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"}
     )
     assert done.returncode == 0, done.stderr
-    assert "A first manifold" in (tmp_path / "html/tutorials/learned-manifold.html").read_text()
+    reference = (tmp_path / "html/api.html").read_text()
+    for said in ("directions in which C is integrated", "of the logarithms; None means", od.Status.SADDLE.sentence):
+        assert said in reference  # what settings mean, and how a solve ends
+
+
+def test_every_setting_of_a_solver_is_in_the_reference():
+    text = (ROOT / "docs/api.md").read_text()
+    for solver in (od.Auto, od.Energy, od.Graph, od.FixedPoint, od.HennigHauberg, od.Collocation):
+        (members,) = re.findall(rf":: {solver.__name__}\n   :members: (.*)\n", text)
+        assert set(members.split(", ")) == {field.name for field in dataclasses.fields(solver)}
 
 
 def test_every_public_name_is_in_the_reference():

@@ -65,8 +65,8 @@ def test_a_strip_puts_rows_of_images_side_by_side():
     images = np.arange(2 * 3 * 6, dtype=float).reshape(2, 3, 6)
     ax = od.plotting.strip(images, shape=(2, 3), labels=["one", "two"], vmin=0, vmax=40)
     sheet = ax.images[0].get_array()
-    assert sheet.shape == (4, 9)
-    np.testing.assert_array_equal(sheet[2:, 3:6], images[1, 1].reshape(2, 3))
+    assert sheet.shape == (5, 9) and np.isnan(sheet[2]).all()  # a gap between the rows
+    np.testing.assert_array_equal(sheet[3:, 3:6], images[1, 1].reshape(2, 3))
     assert [label.get_text() for label in ax.get_yticklabels()] == ["one", "two"]
     for bad, match in ((images[0], "rows, columns, pixels"), (images, "pass their shape")):
         with pytest.raises(ValueError, match=match):

@@ -25,9 +25,11 @@ COLORS = ["#0b6e8f", "#c4452c", "#6a4c93", "#3b7a3b", "#b7791f"]
 SPREAD_STDS = 2.0
 """Half the width of the band around a path, in posterior standard deviations."""
 
-
 MARGIN = 0.15
 """Around the data, as a fraction of their extent."""
+
+ROW_GAP = 1
+"""Pixels between two rows of a strip."""
 
 
 def scene(metric: Metric, data: Any = None, ax: Any = None, margin: float = MARGIN, **style: Any) -> Any:
@@ -120,9 +122,12 @@ def strip(images: Any, shape: tuple[int, int] | None = None, labels: Any = None,
     height, width = shape or (int(np.sqrt(pixels)),) * 2
     if height * width != pixels:
         raise ValueError(f"images have {pixels} pixels, which is not {height} × {width}: pass their shape.")
-    sheet = images.reshape(rows, columns, height, width).swapaxes(1, 2).reshape(rows * height, columns * width)
+    tall = height + ROW_GAP
+    gap = [(0, 0), (0, 0), (0, ROW_GAP), (0, 0)]
+    spaced = np.pad(images.reshape(rows, columns, height, width), gap, constant_values=np.nan)
+    sheet = spaced.swapaxes(1, 2).reshape(rows * tall, columns * width)[:-ROW_GAP]
     ax.imshow(sheet, **{"cmap": "gray_r", "interpolation": "nearest"} | style)
-    ax.set(xticks=[], yticks=(np.arange(rows) + 0.5) * height - 0.5)
+    ax.set(xticks=[], yticks=np.arange(rows) * tall + (height - 1) / 2)
     ax.set_yticklabels([""] * rows if labels is None else labels)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

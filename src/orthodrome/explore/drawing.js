@@ -28,8 +28,8 @@ function lookAt() {
 export function drawGround() {
   lookAt();
   const pen = fitted(ground), [low, high] = state.scene.box;
+  const [left, top] = toScreen([low[0], high[1]]), [right, bottom] = toScreen([high[0], low[1]]);
   if (state.map) {
-    const [left, top] = toScreen([low[0], high[1]]), [right, bottom] = toScreen([high[0], low[1]]);
     pen.imageSmoothingQuality = "high";
     pen.drawImage(state.map, left, top, right - left, bottom - top);
   }
@@ -44,8 +44,8 @@ export function drawGround() {
   pen.fillStyle = "#3c4753";
   pen.font = "12px system-ui, sans-serif";
   pen.textAlign = "center";
-  pen.fillText(state.scene.axes[0], state.view.width / 2, state.view.height - 6);
-  pen.translate(13, state.view.height / 2);
+  pen.fillText(state.scene.axes[0], state.view.width / 2, bottom - 6);
+  pen.translate(left + 13, state.view.height / 2);
   pen.rotate(-Math.PI / 2);
   pen.fillText(state.scene.axes[1], 0, 0);
 }

@@ -15,7 +15,12 @@ export function say(text, bad = false) {
   $("status").classList.toggle("bad", bad);
 }
 
-export const brief = (value, digits = 4) => (value === null || value === undefined ? "—" : String(Number(value.toPrecision(digits))));
+export function brief(value, digits = 4) {
+  if (value === null || value === undefined) return "—";
+  const small = value !== 0 && Math.abs(value) < 1e-3;
+  return small ? value.toExponential(digits - 1).replace(/\.?0*e/, "e") : String(Number(value.toPrecision(digits)));
+}
+
 // With one digit, rounded up: what is said to lie below it does.
 function atMost(value) {
   if (!(value > 0)) return value === 0 ? "0" : "—";
@@ -40,6 +45,7 @@ export function listPaths() {
   for (const { row } of paths) if (!row.isConnected) $("paths").append(row);
   for (const row of [...$("paths").children]) if (!paths.some((path) => path.row === row)) row.remove();
   paths.forEach(describe);
+  if (state.selected) reveal(state.selected.row);
   $("none").hidden = paths.length > 0;
   $("clear").hidden = paths.length === 0;
   for (const button of document.querySelectorAll("[data-kind=csv], #python")) button.disabled = paths.length === 0;
@@ -58,6 +64,12 @@ export function makeRow() {
   return row;
 }
 
+// Within the list only: scrollIntoView would move the whole page.
+function reveal(row) {
+  const list = $("paths"), bottom = row.offsetTop + row.offsetHeight;
+  list.scrollTop = Math.max(Math.min(list.scrollTop, row.offsetTop), bottom - list.clientHeight);
+}
+
 function describe(path, i) {
   const { row, answer, failure } = path, part = (name) => row.querySelector(`.${name}`);
   row.classList.toggle("selected", path === state.selected);
@@ -72,9 +84,9 @@ function describe(path, i) {
 }
 
 function words(answer, all) {
-  const times = answer.straight && answer.length ? `, ${brief(answer.straight / answer.length, 3)} × as long` : "";
+  const times = answer.straight && answer.length ? ` (${brief(answer.straight / answer.length, 3)} ×)` : "";
   const lines = [`straight line ${brief(answer.straight)}${times}`];
-  if (all) lines.push(answer.message, `estimated relative error below ${atMost(answer.error)}`, `posterior spread up to ${brief(answer.spread, 2)} (${SPREAD_KNOTS} knots)`);
+  if (all) lines.push(answer.message, `relative error below ${atMost(answer.error)}`, `posterior spread up to ${brief(answer.spread, 2)} (${SPREAD_KNOTS} knots)`);
   return lines.join("\n");
 }
 

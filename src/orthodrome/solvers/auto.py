@@ -34,10 +34,10 @@ agrees: rounding leaves no digits to descend with."""
 class Auto(Solver):
     """Find the shortest path, refine it until its length is sure to `rtol`, and certify it.
 
-    *Start*: the straight line; where a problem is not plainly easy, a route along the graph of the data and the path of
+    Start: the straight line; where a problem is not plainly easy, a route along the graph of the data and the path of
     a smoother metric, or, where there are no data, bows to either side; then the paths of other problems of the call
-    with nearly the same ends, or, where there are none, bows and detours. *Descend*: Newton's method on the energy
-    (`Energy`), on a coarse mesh. *Polish* the best, on finer meshes until the judge is content. *Certify*:
+    with nearly the same ends, or, where there are none, bows and detours. Descend: Newton's method on the energy
+    (`Energy`), on a coarse mesh. Polish the best, on finer meshes until the judge is content. Certify:
     `path.certified` then says "a locally minimising geodesic, shortest of the starts", and `path.error ≤ rtol`.
 
     Paths from a to b and from b to a are the same curve, to the last digit.
