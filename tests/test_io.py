@@ -56,6 +56,24 @@ def test_columns_by_name_and_number(tmp_path):
         read_data(tmp_path / "x.csv", ["d"])
 
 
+def test_a_header_may_be_numbers_if_somebody_says_so(tmp_path):
+    (tmp_path / "x.csv").write_text("1990,1991\n1,2\n3,4\n")
+    assert len(read_data(tmp_path / "x.csv").values) == 3
+    table = read_data(tmp_path / "x.csv", ["1991"], header=True)
+    np.testing.assert_array_equal(table.values, [[2], [4]])
+    assert table.columns == ("1991",)
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n3,4\n")
+    with pytest.raises(ValueError, match="line 1, column x0: a number was expected, 'a' arrived"):
+        read_data(tmp_path / "x.csv", header=False)
+
+
+def test_a_name_that_two_columns_have_does_not_choose_one(tmp_path):
+    (tmp_path / "x.csv").write_text("a,a\n1,2\n3,4\n")
+    with pytest.raises(ValueError, match="has 2 columns called 'a': say which by number, from 0"):
+        read_data(tmp_path / "x.csv", ["a"])
+    np.testing.assert_array_equal(read_data(tmp_path / "x.csv", ["1"]).values, [[2], [4]])
+
+
 def test_an_index_is_kept_and_finds_rows(tmp_path):
     (tmp_path / "pandas.csv").write_text(",x,y\nfirst,1,2\nsecond,3,4\n")
     (tmp_path / "named.tsv").write_text("x\tname\ty\n1\tfirst\t2\n3\tsecond\t4\n")
@@ -97,7 +115,13 @@ BAD = {
     "first.csv": ("1.0,NA\n0,0\n1,1\n", "line 1, column x1: a number was expected, 'NA' arrived"),  # not a header
     "semicolons.csv": ("1;2\n3;4\n5;6\n", "a number was expected, '3;4' arrived.*separated by ','"),
     "nameless.csv": ("x,,y\n0,1,2\n1,3,4\n", "column 1 has no name; say which columns are coordinates: x,y"),
-    "nan.csv": ("1,2\n3,nan\n", "should be finite"),
+    "nan.csv": ("1,2\n3,nan\n", "line 2, column x1: a number was expected, 'nan' arrived"),
+    "inf.csv": ("x,y\n-inf,2\n", "line 2, column x: a number was expected, '-inf' arrived"),
+    "grouped.csv": ("1,2\n1_000,3\n", "line 2, column x0: a number was expected, '1_000' arrived"),
+    "digits.csv": ("1,2\n３,4\n", "line 2, column x0: a number was expected"),
+    "commas.csv": (",\n1,2\n3,4\n", "neither numbers nor names"),
+    "hole.csv": ("x\n1\n\n2\n3\n", "line 3: 1 columns were expected, 0 arrived"),  # a value is missing there
+    "quoted.csv": ('x\n1\n""\n2\n', "line 3, column x: a number was expected, '' arrived"),
     "empty.csv": ("", "is empty"),
     "header.csv": ("x,y\n", "has a header and no rows"),
     "one.csv": ("1,2\n", "at least 2 points"),

@@ -55,6 +55,14 @@ Index = Annotated[
 Standardize = Annotated[
     bool, typer.Option("--standardize", help="Give every column mean 0 and standard deviation 1 first.")
 ]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line has the columns' names; if left out, it has if no number is in it.",
+        show_default=False,
+    ),
+]
 Sigma = Annotated[float | None, typer.Option(help="Reach of the metric's weights; chosen from the data if left out.")]
 Rho = Annotated[float | None, typer.Option(help="Floor of the local variance; chosen from the data if left out.")]
 Rtol = Annotated[
@@ -119,6 +127,7 @@ def path(
     columns: Columns = None,
     index: Index = None,
     standardize: Standardize = False,
+    header: Header = None,
     sigma: Sigma = None,
     rho: Rho = None,
     rtol: Rtol = None,
@@ -133,7 +142,7 @@ def path(
     points: Annotated[int, typer.Option(help="Points of the curve in the csv.")] = 101,
 ) -> None:
     """The shortest path between two points of a data set."""
-    table = read(data, columns, index, standardize)
+    table = read(data, columns, index, standardize, header)
     start, end = table.values[table.row(from_, "--from")], table.values[table.row(to, "--to")]
     if points < 2:
         raise ValueError(f"--points should be at least 2; {points} arrived.")
@@ -174,6 +183,7 @@ def distances(
     columns: Columns = None,
     index: Index = None,
     standardize: Standardize = False,
+    header: Header = None,
     sigma: Sigma = None,
     rho: Rho = None,
     rtol: Rtol = None,
@@ -192,7 +202,7 @@ def distances(
 
     Pairs that did not converge are listed, with reasons, in a csv file beside the matrix.
     """
-    table = read(data, columns, index, standardize)
+    table = read(data, columns, index, standardize, header)
     require_file(out_file, "--out", [".npy", ".npz", ".csv"])
     metric, solver = od.LocalPCA(table.values, sigma, rho), choose_solver(rtol, mesh, tol)
     n = len(table.values)
@@ -297,6 +307,7 @@ def explore(
     columns: Columns = None,
     index: Index = None,
     standardize: Standardize = False,
+    header: Header = None,
     sigma: Sigma = None,
     rho: Rho = None,
     image_shape: Annotated[
@@ -328,6 +339,7 @@ def explore(
         columns=columns.split(",") if columns else None,
         index=index,
         standardize=standardize,
+        header=header,
         sigma=sigma,
         rho=rho,
         image_shape=None if image_shape is None else two_numbers(image_shape, "--image-shape"),
@@ -350,9 +362,9 @@ def two_numbers(text: str, option: str) -> tuple[int, int]:
     return int(parts[0]), int(parts[1])
 
 
-def read(data: Path, columns: str | None, index: str | None, standardize: bool) -> od.io.Table:
+def read(data: Path, columns: str | None, index: str | None, standardize: bool, header: bool | None) -> od.io.Table:
     """The data file, with the chosen columns."""
-    return od.io.read_data(data, columns.split(",") if columns else None, index, standardize)
+    return od.io.read_data(data, columns.split(",") if columns else None, index, standardize, header)
 
 
 def choose_solver(rtol: float | None, mesh: int | None, tol: float | None) -> od.Solver:

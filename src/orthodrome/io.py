@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,12 @@ from orthodrome import _boundary
 Array = np.ndarray[Any, Any]
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+"""What every program writes as a number. `float` takes more: 1_000, nan, digits of any script."""
+
+_NO_NUMBER = ("nan", "inf", "infinity")
+"""What programs write for numbers that are none, perhaps with a sign: a value of a row, not a name in a header."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,15 +57,20 @@ class Table:
 
 
 def read_data(
-    file: str | Path, columns: list[str] | None = None, index: str | None = None, standardize: bool = False
+    file: str | Path,
+    columns: list[str] | None = None,
+    index: str | None = None,
+    standardize: bool = False,
+    header: bool | None = None,
 ) -> Table:
     """Read a data set (n, D), a row a point.
 
-    csv and tsv may have a header: a first line without a single number in it. npz files should hold one array, or one
-    named `data`. `columns` takes some of the columns, by name or by number; the others may then hold anything. `index`
-    is the column that says what the rows are called; a first column without a name, as pandas writes it, is one too.
-    `standardize` gives every column mean 0 and standard deviation 1. No row is ever dropped: a value that is missing
-    or not a number is an error that names its line.
+    csv and tsv may have a header: a first line without a single number in it, or whatever `header` says (True for one
+    whose names are years, say). npz files should hold one array, or one named `data`. `columns` takes some of the
+    columns, by name or by number; the others may then hold anything. `index` is the column that says what the rows are
+    called; a first column without a name, as pandas writes it, is one too. `standardize` gives every column mean 0 and
+    standard deviation 1. No row is ever dropped: a value that is missing or not a number is an error that names its
+    line.
     """
     path = Path(file)
     if not path.exists():
@@ -67,7 +79,7 @@ def read_data(
         raise ValueError(f"{path} should be a file, not a folder.")
     suffix = path.suffix.lower()
     if suffix in _DELIMITERS:
-        table = _read_text(path, _DELIMITERS[suffix], columns, index)
+        table = _read_text(path, _DELIMITERS[suffix], columns, index, header)
     elif suffix in (".npy", ".npz"):
         table = _read_numpy(path, columns, index)
     else:
@@ -105,25 +117,32 @@ def _read_numpy(path: Path, columns: list[str] | None, index: str | None) -> Tab
     return Table(values[:, chosen], tuple(names[k] for k in chosen), labels)
 
 
-def _read_text(path: Path, delimiter: str, columns: list[str] | None, index: str | None) -> Table:
+def _read_text(path: Path, delimiter: str, columns: list[str] | None, index: str | None, header: bool | None) -> Table:
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream, delimiter=delimiter)
-            rows = [(reader.line_num, row) for row in reader if len(row) > 1 or "".join(row).strip()]
+            rows = [(reader.line_num, [] if len(row) == 1 and row[0].isspace() else row) for row in reader]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read as text in UTF-8 ({error}).") from None
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror}).") from None
+    while rows and not rows[-1][1]:
+        rows.pop()
     if not rows:
         raise ValueError(f"{path} is empty.")
-    width = len(rows[0][1])
+    width = len(next(row for _, row in rows if row))
+    if width > 1:  # an empty line between them is no row; in a single column it may be a value that is missing
+        rows = [(line, row) for line, row in rows if row]
     for line, row in rows:
         if len(row) != width:
             raise ValueError(f"{path}, line {line}: {width} columns were expected, {len(row)} arrived.")
-    has_header = not any(_is_number(cell) for cell in rows[0][1])
-    names = [cell.strip() for cell in rows.pop(0)[1]] if has_header else [f"x{i}" for i in range(width)]
+    if header is None:
+        header = not any(_NUMBER.fullmatch(cell) or _is_no_number(cell) for cell in rows[0][1])
+    names = [cell.strip() for cell in rows.pop(0)[1]] if header else [f"x{i}" for i in range(width)]
     if not rows:
         raise ValueError(f"{path} has a header and no rows.")
+    if not any(names):
+        raise ValueError(f"{path}: the first line has neither numbers nor names: remove it, or fill it.")
     if "" in names[1:] and columns is None:
         raise ValueError(
             f"{path}: column {names.index('', 1)} has no name; say which columns are coordinates: "
@@ -134,7 +153,7 @@ def _read_text(path: Path, delimiter: str, columns: list[str] | None, index: str
     chosen, label = _choose(names, columns, index, path)
     for line, row in rows:
         for k in chosen:
-            if not _is_number(row[k]):
+            if not _NUMBER.fullmatch(row[k]):
                 raise ValueError(
                     f"{path}, line {line}, column {names[k]}: a number was expected, {row[k].strip()!r} arrived. Mend "
                     f"it, choose other columns, or make it the index; columns are separated by {delimiter!r} in a "
@@ -145,12 +164,8 @@ def _read_text(path: Path, delimiter: str, columns: list[str] | None, index: str
     return Table(values, tuple(names[k] for k in chosen), labels)
 
 
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+def _is_no_number(cell: str) -> bool:
+    return cell.strip().lstrip("+-").lower() in _NO_NUMBER
 
 
 def _choose(names: list[str], columns: list[str] | None, index: str | None, path: Path) -> tuple[list[int], int | None]:
@@ -160,6 +175,8 @@ def _choose(names: list[str], columns: list[str] | None, index: str | None, path
         name = str(name).strip()
         if name not in names and not (name.isdigit() and int(name) < len(names)):
             raise ValueError(f"{path} has no column {name!r}; it has {', '.join(filter(None, names))}.")
+        if names.count(name) > 1:
+            raise ValueError(f"{path} has {names.count(name)} columns called {name!r}: say which by number, from 0.")
         return names.index(name) if name in names else int(name)
 
     label = None if index is None else number(index)

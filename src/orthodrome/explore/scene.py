@@ -234,21 +234,23 @@ def open_scene(
     columns: list[str] | None = None,
     index: str | None = None,
     standardize: bool = False,
+    header: bool | None = None,
     sigma: float | None = None,
     rho: float | None = None,
     image_shape: tuple[int, int] | None = None,
 ) -> Scene:
     """The scene of a data file, or of a model with the data that it encodes."""
     suffix = file.suffix.lower()
-    reading = {"columns": columns, "index": index, "standardize": standardize}
+    given = {"columns": columns, "index": index, "standardize": standardize or None, "header": header}
+    reading = {name: value for name, value in given.items() if value is not None}
     if suffix not in (".safetensors", ".pt2"):
         if data is not None or image_shape is not None:
             raise ValueError(f"--data and --image-shape are for a model; {file} is a data file.")
         return _data_scene(file, reading, sigma, rho)
     if sigma is not None or rho is not None:
         raise ValueError(f"--sigma and --rho are for a data file; {file} is a model, whose decoder makes the metric.")
-    if data is None and any(reading.values()):
-        raise ValueError("--columns, --index and --standardize are for the data file: give it with --data.")
+    if data is None and reading:
+        raise ValueError("--columns, --index, --standardize and --header are for the data file: give it with --data.")
     return (_vae_scene if suffix == ".safetensors" else _decoder_scene)(file, data, reading, image_shape)
 
 
@@ -341,7 +343,7 @@ def _image_shape(asked: tuple[int, int] | None, output: tuple[int, ...]) -> tupl
 
 
 def _reading_line(file: Path, reading: dict[str, Any]) -> str:
-    settings = "".join(f", {name}={value!r}" for name, value in reading.items() if value)
+    settings = "".join(f", {name}={value!r}" for name, value in reading.items())
     return f"od.io.read_data({_path(file)}{settings}).values"
 
 
