@@ -161,10 +161,17 @@ BAD = {
     "an unknown column": (("distances", "points.csv", "--out", "D.npy", "--columns", "up"), "has no column 'up'; it has east, north"),
     "a folder that is not there": (("distances", "points.csv", "--out", "no/D.npy"), "the folder no of no/D.npy does not exist"),
     "an unknown format": (("distances", "points.csv", "--out", "D.xls"), "--out should end in .npy or .npz"),
-    "a plot of one column": (("path", "points.csv", "--from", 0, "--to", 3, "--columns", "east", "--plot", "c.png"), "--plot draws two columns"),
+    "a plot of one column": (("path", "points.csv", "--from", 0, "--to", 3, "--columns", "east", "--plot", "c.png"), "--plot draws two columns or more"),
     "a curve in another format": (("path", "points.csv", "--from", 0, "--to", 3, "--out", "c.npy"), "--out should end in .csv; c.npy arrived"),
+    "a curve over the data": (("path", "points.csv", "--from", 0, "--to", 3, "--out", "./points.csv"), "--out would overwrite the data in points.csv"),
+    "a matrix over the data": (("distances", "points.csv", "--out", "points.csv"), "--out would overwrite the data"),
     "a plot without a format": (("path", "points.csv", "--from", 0, "--to", 3, "--plot", "c"), "--plot should end in .png or .pdf or .svg"),
 }  # fmt: skip
+
+
+def test_what_the_system_refuses_is_told_with_its_name(data, invoke, capsys, tmp_path):
+    code, _, err = invoke("distances", "points.csv", "--out", "D.npy", "--checkpoint", "points.csv/run", capsys=capsys)
+    assert code == cli.Exit.BAD_INPUT and "error: points.csv/run: Not a directory." in err
 
 
 @pytest.mark.parametrize("what", BAD)

@@ -54,6 +54,9 @@ def test_columns_by_name_and_number(tmp_path):
     assert table.columns == ("c", "a")
     with pytest.raises(ValueError, match="has no column 'd'; it has a, b, c"):
         read_data(tmp_path / "x.csv", ["d"])
+    with pytest.raises(ValueError, match="column a of .* is asked for twice"):
+        read_data(tmp_path / "x.csv", ["a", "0"])
+    assert repr(table) == "Table(2 rows of c, a)"
 
 
 def test_a_header_may_be_numbers_if_somebody_says_so(tmp_path):
@@ -81,7 +84,7 @@ def test_an_index_is_kept_and_finds_rows(tmp_path):
         np.testing.assert_array_equal(table.values, [[1, 2], [3, 4]])
         assert table.columns == ("x", "y") and table.index == table.labels == ("first", "second")
         assert table.row("second", "--to") == 1
-        with pytest.raises(ValueError, match="--to should be a label of the index; third arrived"):
+        with pytest.raises(ValueError, match="--to should be a label of the index, such as first; third arrived"):
             table.row("third", "--to")
     np.save(tmp_path / "x.npy", ROWS)
     table = read_data(tmp_path / "x.npy", index="0")
@@ -108,19 +111,26 @@ def test_standardised_columns_can_be_turned_back(tmp_path):
 
 
 BAD = {
-    "ragged.csv": ("1,2\n3,4\n5\n", "line 3: 2 columns were expected, 1 arrived"),
+    "ragged.csv": (
+        "1,2\n3,4\n5\n",
+        "line 3: 2 columns were expected, as in the first line, 1 arrived; columns are separated by ','",
+    ),
     "text.csv": ("x,y\n1,2\n3,oops\n", "line 3, column y: a number was expected, 'oops' arrived"),
     "missing.csv": ("1,2\n3,\n", "line 2, column x1: a number was expected, '' arrived"),
     "gap.csv": ("1,2\n,\n3,4\n", "line 2, column x0: a number was expected, '' arrived"),
     "first.csv": ("1.0,NA\n0,0\n1,1\n", "line 1, column x1: a number was expected, 'NA' arrived"),  # not a header
     "semicolons.csv": ("1;2\n3;4\n5;6\n", "a number was expected, '3;4' arrived.*separated by ','"),
-    "nameless.csv": ("x,,y\n0,1,2\n1,3,4\n", "column 1 has no name; say which columns are coordinates: x,y"),
+    "nameless.csv": ("x,,y\n0,1,2\n1,3,4\n", "column 1 has no name; say which columns are coordinates: --columns x,y"),
     "nan.csv": ("1,2\n3,nan\n", "line 2, column x1: a number was expected, 'nan' arrived"),
     "inf.csv": ("x,y\n-inf,2\n", "line 2, column x: a number was expected, '-inf' arrived"),
     "grouped.csv": ("1,2\n1_000,3\n", "line 2, column x0: a number was expected, '1_000' arrived"),
     "digits.csv": ("1,2\n３,4\n", "line 2, column x0: a number was expected"),
-    "commas.csv": (",\n1,2\n3,4\n", "neither numbers nor names"),
-    "hole.csv": ("x\n1\n\n2\n3\n", "line 3: 1 columns were expected, 0 arrived"),  # a value is missing there
+    "commas.csv": (",\n1,2\n3,4\n", "line 1, column x0: a number was expected, '' arrived"),
+    "holes.csv": ("NA,NA\n1,2\n3,4\n", "line 1, column x0: a number was expected, 'NA' arrived"),
+    "hole.csv": (
+        "x\n1\n\n2\n3\n",
+        "line 3: 1 columns were expected, as in the first line, 0 arrived",
+    ),  # a value is missing there
     "quoted.csv": ('x\n1\n""\n2\n', "line 3, column x: a number was expected, '' arrived"),
     "empty.csv": ("", "is empty"),
     "header.csv": ("x,y\n", "has a header and no rows"),

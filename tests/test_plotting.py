@@ -52,20 +52,36 @@ def test_what_is_not_converged_is_dashed_and_what_has_no_posterior_has_no_band(s
     assert not ax.patches
 
 
-def test_only_two_dimensions_can_be_drawn(ax):
-    data = od.datasets.sphere(30, random_state=0)
+def test_more_than_two_coordinates_are_drawn_along_principal_components(ax):
+    data = od.datasets.sphere(30, random_state=0) * [1.0, 2.0, 3.0]
     metric = od.LocalPCA(data)
-    with pytest.raises(ValueError, match="data has 3 coordinates: pictures are of 2"):
-        od.plotting.scene(metric, ax=ax)
-    with pytest.raises(ValueError, match="path has 3 coordinates"):
-        od.shortest_path(metric, data[0], data[1]).plot(ax)
+    od.plotting.scene(metric, ax=ax)
+    path = od.shortest_path(metric, data[0], data[1], od.FixedPoint(mesh=5, tol=1e6))
+    path.plot(ax)
+    _, _, axes = np.linalg.svd(data - data.mean(axis=0), full_matrices=False)
+    seen = (data - data.mean(axis=0)) @ axes[:2].T
+    np.testing.assert_allclose(ax.collections[0].get_offsets(), seen, atol=1e-12)
+    np.testing.assert_allclose(ax.lines[0].get_xydata()[[0, -1]], seen[:2], atol=1e-8)
+    assert not ax.images and ax.get_xlabel() == "first principal component" and len(ax.patches) == 1
+
+
+def test_what_has_no_plane_to_be_seen_in_is_refused_before_axes_are_made():
+    space = od.MetricTensor(lambda x: jnp.eye(3), dim=3)
+    path = od.shortest_path(space, [0, 0, 0], [1, 1, 1])
+    for draw, name in ((path.plot, "path"), (lambda: space.plot(np.eye(3)), "data")):
+        with pytest.raises(ValueError, match=f"{name} has 3 coordinates: pictures are of two"):
+            draw()
+    line = od.LocalPCA(np.arange(9.0)[:, None])
+    with pytest.raises(ValueError, match="data has 1 coordinates"):
+        line.plot()
+    assert not plt.get_fignums()
 
 
 def test_a_strip_puts_rows_of_images_side_by_side():
     images = np.arange(2 * 3 * 6, dtype=float).reshape(2, 3, 6)
     ax = od.plotting.strip(images, shape=(2, 3), labels=["one", "two"], vmin=0, vmax=40)
     sheet = ax.images[0].get_array()
-    assert sheet.shape == (5, 9) and np.isnan(sheet[2]).all()  # a gap between the rows
+    assert sheet.shape == (5, 9) and np.ma.getmaskarray(sheet)[2].all()  # a gap between the rows
     np.testing.assert_array_equal(sheet[3:, 3:6], images[1, 1].reshape(2, 3))
     assert [label.get_text() for label in ax.get_yticklabels()] == ["one", "two"]
     for bad, match in ((images[0], "rows, columns, pixels"), (images, "pass their shape")):

@@ -77,7 +77,10 @@ def main() -> None:
     try:
         app()
     except (ValueError, TypeError, OSError) as error:
-        say.print(f"error: {error}", soft_wrap=True)
+        told: Any = error
+        if isinstance(error, OSError) and error.strerror and error.filename:
+            told = f"{error.filename}: {error.strerror}."
+        say.print(f"error: {told}", soft_wrap=True)
         raise SystemExit(Exit.BAD_INPUT) from None
 
 
@@ -137,7 +140,10 @@ def path(
         Path | None, typer.Option("--out", help="Write the curve as csv: t and the coordinates.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the curve over the data (two columns) as png, pdf or svg.")
+        Path | None,
+        typer.Option(
+            help="Draw the curve over the data, as png, pdf or svg (more than two columns: along principal components)."
+        ),
     ] = None,
     points: Annotated[int, typer.Option(help="Points of the curve in the csv.")] = 101,
 ) -> None:
@@ -146,10 +152,10 @@ def path(
     start, end = table.values[table.row(from_, "--from")], table.values[table.row(to, "--to")]
     if points < 2:
         raise ValueError(f"--points should be at least 2; {points} arrived.")
-    require_file(out_file, "--out", [".csv"])
-    require_file(plot, "--plot", [".png", ".pdf", ".svg"])
-    if plot and table.values.shape[1] != 2:
-        raise ValueError(f"--plot draws two columns; {data} has {table.values.shape[1]}: choose two with --columns.")
+    require_file(out_file, "--out", [".csv"], data)
+    require_file(plot, "--plot", [".png", ".pdf", ".svg"], data)
+    if plot and table.values.shape[1] < 2:
+        raise ValueError(f"--plot draws two columns or more; {data} has one.")
     metric, solver = od.LocalPCA(table.values, sigma, rho), choose_solver(rtol, mesh, tol)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", od.ConvergenceWarning)  # the lines below say it
@@ -203,7 +209,7 @@ def distances(
     Pairs that did not converge are listed, with reasons, in a csv file beside the matrix.
     """
     table = read(data, columns, index, standardize, header)
-    require_file(out_file, "--out", [".npy", ".npz", ".csv"])
+    require_file(out_file, "--out", [".npy", ".npz", ".csv"], data)
     metric, solver = od.LocalPCA(table.values, sigma, rho), choose_solver(rtol, mesh, tol)
     n = len(table.values)
     say.print(f"{metric}; {n * (n - 1) // 2} paths", soft_wrap=True)
@@ -336,7 +342,7 @@ def explore(
     scene = page.open_scene(
         file,
         data,
-        columns=columns.split(",") if columns else None,
+        columns=None if columns is None else columns.split(","),
         index=index,
         standardize=standardize,
         header=header,
@@ -364,7 +370,7 @@ def two_numbers(text: str, option: str) -> tuple[int, int]:
 
 def read(data: Path, columns: str | None, index: str | None, standardize: bool, header: bool | None) -> od.io.Table:
     """The data file, with the chosen columns."""
-    return od.io.read_data(data, columns.split(",") if columns else None, index, standardize, header)
+    return od.io.read_data(data, None if columns is None else columns.split(","), index, standardize, header)
 
 
 def choose_solver(rtol: float | None, mesh: int | None, tol: float | None) -> od.Solver:
@@ -378,8 +384,9 @@ def choose_solver(rtol: float | None, mesh: int | None, tol: float | None) -> od
     return od.FixedPoint(mesh=10 if mesh is None else mesh, tol=0.1 if tol is None else tol)
 
 
-def require_file(file: Path | None, option: str, suffixes: list[str]) -> None:
-    """Refuse an output file of an unknown format or in a folder that does not exist, before anything is computed."""
+def require_file(file: Path | None, option: str, suffixes: list[str], data: Path) -> None:
+    """Refuse an output file of an unknown format, in a folder that does not exist, or over the data, before anything is
+    computed."""
     if file is None:
         return
     if file.suffix.lower() not in suffixes:
@@ -388,6 +395,8 @@ def require_file(file: Path | None, option: str, suffixes: list[str]) -> None:
         raise ValueError(f"the folder {file.parent} of {file} does not exist: make it first.")
     if file.is_dir():
         raise ValueError(f"{option} should be a file; {file} is a folder.")
+    if file.exists() and file.samefile(data):
+        raise ValueError(f"{option} would overwrite the data in {file}: choose another name.")
 
 
 def write_rows(file: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import difflib
 import re
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 """What every program writes as a number. `float` takes more: 1_000, nan, digits of any script."""
 
-_NO_NUMBER = ("nan", "inf", "infinity")
-"""What programs write for numbers that are none, perhaps with a sign: a value of a row, not a name in a header."""
+_NO_NUMBER = ("nan", "inf", "infinity", "na", "n/a", "null", "none", "?", "")
+"""What programs write for numbers that are none, perhaps with a sign: a line of nothing else is a row, not a header."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """A data set from a file."""
 
@@ -36,6 +37,9 @@ class Table:
     scale: Array | None = None
     """(D,) each: the file has values · scale + center, if they were standardised."""
 
+    def __repr__(self) -> str:
+        return f"Table({len(self.values)} rows of {', '.join(self.columns)})"
+
     @property
     def labels(self) -> tuple[str, ...]:
         """What the rows are called: by the file, or by their numbers."""
@@ -47,8 +51,10 @@ class Table:
         if len(found) > 1:
             raise ValueError(f"{name}: {len(found)} rows are called {label!r}; make their labels different.")
         if not found:
+            near = difflib.get_close_matches(label, self.labels, 1) or self.labels[:1]
             known = f"a row from 0 to {len(self.values) - 1}" if self.index is None else "a label of the index"
-            raise ValueError(f"{name} should be {known}; {label} arrived.")
+            such = "" if self.index is None else f", such as {near[0]}"
+            raise ValueError(f"{name} should be {known}{such}; {label} arrived.")
         return found[0]
 
     def in_units(self, values: Array) -> Array:
@@ -104,8 +110,8 @@ def _read_numpy(path: Path, columns: list[str] | None, index: str | None) -> Tab
         loaded = np.load(path, allow_pickle=False)
         with contextlib.nullcontext({"data": loaded}) if isinstance(loaded, np.ndarray) else loaded as arrays:
             found = dict(arrays)
-    except Exception:
-        raise ValueError(f"{path} cannot be read as a NumPy file of plain numbers.") from None
+    except Exception as error:
+        raise ValueError(f"{path} cannot be read as a NumPy file of plain numbers ({error}).") from None
     if "data" not in found and len(found) != 1:
         raise ValueError(f"{path} should hold one array, or one named 'data'; it holds {list(found)}.")
     values = _boundary.as_floats(found.get("data", next(iter(found.values()))), str(path))
@@ -123,29 +129,31 @@ def _read_text(path: Path, delimiter: str, columns: list[str] | None, index: str
             reader = csv.reader(stream, delimiter=delimiter)
             rows = [(reader.line_num, [] if len(row) == 1 and row[0].isspace() else row) for row in reader]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} cannot be read as text in UTF-8 ({error}).") from None
+        raise ValueError(f"{path} cannot be read as text in UTF-8 ({error}): save it as that.") from None
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror}).") from None
     while rows and not rows[-1][1]:
         rows.pop()
     if not rows:
         raise ValueError(f"{path} is empty.")
+    split = f"columns are separated by {delimiter!r} in a {path.suffix} file"
     width = len(next(row for _, row in rows if row))
     if width > 1:  # an empty line between them is no row; in a single column it may be a value that is missing
         rows = [(line, row) for line, row in rows if row]
     for line, row in rows:
         if len(row) != width:
-            raise ValueError(f"{path}, line {line}: {width} columns were expected, {len(row)} arrived.")
+            raise ValueError(
+                f"{path}, line {line}: {width} columns were expected, as in the first line, {len(row)} arrived; {split}."
+            )
     if header is None:
-        header = not any(_NUMBER.fullmatch(cell) or _is_no_number(cell) for cell in rows[0][1])
+        first = rows[0][1]
+        header = not (any(map(_NUMBER.fullmatch, first)) or all(map(_is_no_number, first)))
     names = [cell.strip() for cell in rows.pop(0)[1]] if header else [f"x{i}" for i in range(width)]
     if not rows:
         raise ValueError(f"{path} has a header and no rows.")
-    if not any(names):
-        raise ValueError(f"{path}: the first line has neither numbers nor names: remove it, or fill it.")
     if "" in names[1:] and columns is None:
         raise ValueError(
-            f"{path}: column {names.index('', 1)} has no name; say which columns are coordinates: "
+            f"{path}: column {names.index('', 1)} has no name; say which columns are coordinates: --columns "
             f"{','.join(name for name in names if name)}."
         )
     if index is None and names[0] == "" and "0" not in (columns or ()):  # as pandas writes its index
@@ -156,8 +164,7 @@ def _read_text(path: Path, delimiter: str, columns: list[str] | None, index: str
             if not _NUMBER.fullmatch(row[k]):
                 raise ValueError(
                     f"{path}, line {line}, column {names[k]}: a number was expected, {row[k].strip()!r} arrived. Mend "
-                    f"it, choose other columns, or make it the index; columns are separated by {delimiter!r} in a "
-                    f"{path.suffix} file."
+                    f"it, choose other columns, or make it the index (--index {names[k]}, index={names[k]!r}); {split}."
                 )
     values = np.array([[float(row[k]) for k in chosen] for _, row in rows])
     labels = None if label is None else tuple(row[label].strip() for _, row in rows)
@@ -181,6 +188,9 @@ def _choose(names: list[str], columns: list[str] | None, index: str | None, path
 
     label = None if index is None else number(index)
     chosen = [k for k in range(len(names)) if k != label] if columns is None else [number(name) for name in columns]
+    twice = next((names[k] for k in chosen if chosen.count(k) > 1), None)
+    if twice is not None:
+        raise ValueError(f"column {twice} of {path} is asked for twice.")
     if not chosen:
-        raise ValueError(f"{path} has no columns but its index.")
+        raise ValueError(f"{path} has no columns of coordinates.")
     return chosen, label

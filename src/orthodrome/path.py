@@ -246,7 +246,7 @@ class Path:
         return cls(**fields | ({} if metric is None else {"metric": solving.require_metric(metric)}))
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
-        """Draw the path (two coordinates) on matplotlib axes; returns the artists. See `orthodrome.plotting`."""
+        """Draw the path on matplotlib axes; returns the artists. See `orthodrome.plotting.paths`."""
         from orthodrome import plotting
 
         return plotting.paths(self, ax=ax, **style)

@@ -1,10 +1,11 @@
-"""Pictures of two-dimensional data: axes in, artists out.
+"""Pictures: axes in, artists out.
 
 ax = plotting.scene(metric)        # the data over the metric's log volume element
 plotting.paths(path, ax=ax)        # curves, with their posterior spread
 plotting.strip(images)             # what is decoded along them
 """
 
+import dataclasses
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -15,6 +16,8 @@ from matplotlib.lines import Line2D
 from orthodrome import _boundary
 from orthodrome.metrics import LocalPCA, Metric
 from orthodrome.path import Path
+
+Array = np.ndarray[Any, Any]
 
 GRID = 120
 """Cells of the background on each side."""
@@ -28,23 +31,65 @@ SPREAD_STDS = 2.0
 MARGIN = 0.15
 """Around the data, as a fraction of their extent."""
 
+PRINCIPAL = "first principal component", "second principal component"
+"""What axes are called where there are more than two coordinates."""
+
 ROW_GAP = 1
 """Pixels between two rows of a strip."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Plane:
+    """The two directions in which points are seen."""
+
+    center: Array
+    """(d,)"""
+    axes: Array
+    """(2, d), orthonormal."""
+
+    @classmethod
+    def of(cls, points: Array) -> "Plane":
+        """Two coordinates as they are; of more, the two principal components."""
+        if points.shape[1] == 2:
+            return cls(np.zeros(2), np.eye(2))
+        if points.shape[1] < 2 or len(points) < 2:
+            raise ValueError(
+                f"a picture needs two coordinates and two points; {points.shape[1]} and {len(points)} arrived."
+            )
+        center = points.mean(axis=0)
+        return cls(center, np.linalg.svd(points - center, full_matrices=False)[2][:2])
+
+    def points(self, points: Array) -> Array:
+        """(..., d) → (..., 2)."""
+        return (points - self.center) @ self.axes.T
+
+    def vectors(self, vectors: Array) -> Array:
+        """(..., d) → (..., 2)."""
+        return vectors @ self.axes.T
+
+    def covariances(self, covariances: Array) -> Array:
+        """(..., d, d) → (..., 2, 2)."""
+        return self.axes @ covariances @ self.axes.T
 
 
 def scene(metric: Metric, data: Any = None, ax: Any = None, margin: float = MARGIN, **style: Any) -> Any:
     """Draw the metric's log volume element with the data over it; returns the axes.
 
-    Light is where a step is short, dark where it is long. `data` defaults to the data of a `LocalPCA`. `style` goes to
+    Light is where a step is short, dark where it is long. `data` defaults to the data of a `LocalPCA`, which are seen
+    along their two principal components, without that ground, if they have more than two coordinates. `style` goes to
     matplotlib's `scatter`.
     """
-    ax = _axes(ax)
     if data is None and not isinstance(metric, LocalPCA):
         raise ValueError(f"data should be the points to show: a {type(metric).__name__} has none of its own.")
     points = metric.data if data is None else _boundary.as_points(data, "data")  # type: ignore[attr-defined]
-    _require_two(points.shape[-1], "data")
-    background(metric, frame(points, margin), ax)
-    ax.scatter(*points.T, **{"s": 9, "color": "#222222", "alpha": 0.55, "linewidths": 0, "zorder": 2} | style)
+    plane = _plane(metric, points.shape[-1], "data")
+    seen, ax = plane.points(points), _axes(ax)
+    if points.shape[-1] == 2:
+        background(metric, frame(seen, margin), ax)
+    else:
+        (left, bottom), (right, top) = frame(seen, margin)
+        ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel=PRINCIPAL[0], ylabel=PRINCIPAL[1])
+    ax.scatter(*seen.T, **{"s": 9, "color": "#222222", "alpha": 0.55, "linewidths": 0, "zorder": 2} | style)
     return ax
 
 
@@ -82,13 +127,16 @@ def background(metric: Metric, box: Any, ax: Any = None) -> Any:
 def paths(path: Path, ax: Any = None, spread: bool = True, samples: int = 200, **style: Any) -> list[Any]:
     """Draw each path with two posterior standard deviations around it; returns the lines and bands.
 
-    A path that is not converged is dashed. `style` goes to matplotlib's `plot`.
+    A path that is not converged is dashed. With more than two coordinates it is seen as `scene` shows the data of its
+    metric. `style` goes to matplotlib's `plot`.
     """
+    plane = _plane(path.metric, path.dim, "path")
     ax = _axes(ax)
-    _require_two(path.dim, "path")
     style = normalize_kwargs(style, Line2D)  # color or c, lw or linewidth
     t = np.linspace(0, 1, samples)
-    curves, velocities = path(t).reshape(-1, samples, 2), path.velocity(t).reshape(-1, samples, 2)
+    curves, velocities = (
+        seen.reshape(-1, samples, 2) for seen in (plane.points(path(t)), plane.vectors(path.velocity(t)))
+    )
     converged = np.atleast_1d(path.converged).ravel()
     covariances = _covariances(path, t) if spread else [None] * len(curves)
     artists = []
@@ -101,7 +149,7 @@ def paths(path: Path, ax: Any = None, spread: bool = True, samples: int = 200, *
         } | style
         artists += ax.plot(*curve.T, **chosen)
         if covariance is not None:
-            outline = band(curve, velocity, covariance)
+            outline = band(curve, velocity, plane.covariances(covariance))
             artists += ax.fill(*outline.T, color=chosen["color"], alpha=0.25, lw=0, zorder=chosen["zorder"])
         ends = curve[[0, -1]]
         artists.append(ax.scatter(*ends.T, s=26, color=chosen["color"], edgecolors="white", linewidths=0.8, zorder=4))
@@ -144,9 +192,9 @@ def band(curve: Any, velocity: Any, covariance: Any) -> Any:
 
 
 def _covariances(path: Path, t: Any) -> Any:
-    """(P, T, 2, 2), or None for each path."""
+    """(P, T, d, d), or None for each path."""
     try:
-        return path.covariance(t).reshape(-1, len(t), 2, 2)
+        return path.covariance(t).reshape(-1, len(t), path.dim, path.dim)
     except (TypeError, ValueError):  # no posterior, or no metric to scale it by
         return [None] * len(path.curve)
 
@@ -155,8 +203,13 @@ def _axes(ax: Any) -> Any:
     return plt.gca() if ax is None else ax
 
 
-def _require_two(dim: int, name: str) -> None:
-    if dim != 2:
+def _plane(metric: Metric | None, dim: int, name: str) -> Plane:
+    """In which things on this metric are seen, always the same."""
+    if dim == 2:
+        return Plane.of(np.zeros((0, 2)))
+    if dim < 2 or not isinstance(metric, LocalPCA):
         raise ValueError(
-            f"{name} has {dim} coordinates: pictures are of 2. Draw two of them yourself with path(t)[..., :2]."
+            f"{name} has {dim} coordinates: pictures are of two, or along the principal components of the data of a "
+            "LocalPCA. Choose two yourself, of path(t) for instance."
         )
+    return Plane.of(metric.data)

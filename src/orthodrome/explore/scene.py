@@ -13,6 +13,7 @@ import numpy as np
 from orthodrome import _boundary, io, plotting
 from orthodrome.metrics import LocalPCA, Metric, Pullback
 from orthodrome.models import VAE
+from orthodrome.plotting import Plane
 from orthodrome.torch import from_torch
 
 Array = np.ndarray[Any, Any]
@@ -39,36 +40,6 @@ class Settings(NamedTuple):
 
     sigma: float | None = None
     rho: float | None = None
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Plane:
-    """The two directions in which points are seen."""
-
-    center: Array
-    """(d,)"""
-    axes: Array
-    """(2, d), orthonormal."""
-
-    @classmethod
-    def of(cls, points: Array) -> "Plane":
-        """Two coordinates as they are; of more, the two principal components."""
-        if points.shape[1] == 2:
-            return cls(np.zeros(2), np.eye(2))
-        center = points.mean(axis=0)
-        return cls(center, np.linalg.svd(points - center, full_matrices=False)[2][:2])
-
-    def points(self, points: Array) -> Array:
-        """(..., d) → (..., 2)."""
-        return (points - self.center) @ self.axes.T
-
-    def vectors(self, vectors: Array) -> Array:
-        """(..., d) → (..., 2)."""
-        return vectors @ self.axes.T
-
-    def covariances(self, covariances: Array) -> Array:
-        """(..., d, d) → (..., 2, 2)."""
-        return self.axes @ covariances @ self.axes.T
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -130,7 +101,7 @@ class Scene(abc.ABC):
     def axes(self) -> tuple[str, str]:
         """What the two directions are called that are seen."""
         if self.dim > 2:
-            return "first principal component", "second principal component"
+            return plotting.PRINCIPAL
         return self.columns[0], self.columns[1]
 
     @property

@@ -245,7 +245,7 @@ class Metric(eqx.Module):
     # --- for people ---
 
     def plot(self, data: Any = None, ax: Any = None, **style: Any) -> Any:
-        """Draw what a step costs, and the data over it (two coordinates); returns matplotlib's axes.
+        """Draw what a step costs, and the data over it; returns matplotlib's axes.
 
         `data` are the points to show, which a `LocalPCA` has itself. See `orthodrome.plotting.scene`.
         """
