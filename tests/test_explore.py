@@ -118,19 +118,41 @@ def test_sigma_and_rho_change_the_map_and_the_path(session):
     assert other["length"] == od.distance(wider, *session.scene.points[[3, 80]]) != one["length"]
 
 
-def test_the_python_lines_find_the_same_paths(session, folder, monkeypatch, capsys):
+def test_a_deep_map_is_told_as_such(folder):
+    told = Session(open_scene(folder / "moons.csv", index="name", rho=1e-12)).map({})
+    assert json.loads(json.dumps(told))["deeper"] is True and told["most"] - told["least"] == pytest.approx(np.log(1e6))
+
+
+def test_a_path_without_a_length_is_told_without_one(session, monkeypatch):
+    walled = od.MetricTensor(lambda x: jnp.eye(2) * (x[0] ** 2 - 0.25), dim=2)  # not positive in the middle
+    with pytest.warns(od.ConvergenceWarning):
+        path = od.shortest_path(walled, [-1.0, 0.0], [1.0, 0.0])
+    assert not np.isfinite(path.length)
+    monkeypatch.setattr(Session, "_search", lambda self, *_: path)
+    told = session.path({"start": 5, "end": 6, "near": None})
+    assert told["number"] is None and told["length"] is None and told["straight"] > 0 and not told["certified"]
+
+
+def test_an_end_where_the_metric_is_not_positive_is_answered_with_a_sentence(session, monkeypatch):
+    monkeypatch.setattr(Session, "_metric", lambda self, _: od.MetricTensor(lambda x: jnp.eye(2) * x[0], dim=2))
+    with pytest.raises(RequestError, match="positive"):
+        session.path({"start": [-0.5, 0.0], "end": [0.5, 0.1]})
+
+
+def test_the_python_lines_find_the_same_paths(session, tmp_path, monkeypatch, capsys):
     asked = {
         "paths": [{"start": 3, "end": 80}, {"start": [0.5, 0.25], "end": 7}],
         "settings": {"rho": session.scene.defaults.rho * 1.7},
     }
     _, _, code = session.take_away(asked | {"kind": "py"})
-    monkeypatch.chdir("/")
+    monkeypatch.chdir(tmp_path)
     scope = {}
     exec(code.decode(), scope)
     plt.close("all")
     shown = [session.path(pair | {"settings": asked["settings"]}) for pair in asked["paths"]]
     assert [path.length for path in scope["paths"]] == [answer["length"] for answer in shown]
     assert capsys.readouterr().out.count("Path from") == 2
+    assert (tmp_path / "orthodrome_paths.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_table_is_in_the_units_of_the_file(session, folder):
@@ -396,7 +418,7 @@ def test_what_is_no_http_is_survived(address):
     assert alive(address)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "", "::"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "0", "0x0"])
 def test_no_address_at_all_is_refused(host):
     with pytest.raises(ValueError, match="the one address that people will type"):
         serve(None, host)
@@ -529,7 +551,7 @@ def test_drag_an_end_and_the_path_follows(page, folder):
     assert len(asked) > 2 and asked[0]["near"] and asked[-1]["near"] is None and asked[-1]["end"] == 50
 
 
-def test_pressing_an_end_only_selects_it(page):
+def test_pressing_an_end_moves_nothing_and_begins_another_path_there(page):
     page.mouse.click(*spot(page, 3))
     page.mouse.click(*spot(page, 80))
     settled(page)
@@ -539,6 +561,53 @@ def test_pressing_an_end_only_selects_it(page):
     page.mouse.click(x + 8, y)
     page.wait_for_timeout(400)
     assert not asked and page.locator("#paths li").count() == 1
+    expect(page.locator("#hint")).to_have_text("now the other end")
+    page.mouse.click(*spot(page, 50))
+    settled(page, 2)
+    assert page.locator("#paths li").count() == 2
+
+
+def test_a_point_pressed_twice_begins_nothing(page):
+    page.mouse.dblclick(*spot(page, 3))
+    page.wait_for_timeout(200)
+    assert page.locator("#paths li").count() == 0
+    expect(page.locator("#hint")).to_have_text("press one point, then another")
+
+
+def test_what_is_followed_is_not_called_certified(page):
+    for start, end in ((3, 80), (10, 30)):
+        page.mouse.click(*spot(page, start))
+        page.mouse.click(*spot(page, end))
+    settled(page, 2)
+    x, y = spot(page, 30)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 30, y - 30, steps=5)
+    badges = page.locator("#paths .badge")
+    expect(badges.nth(1)).to_have_text("following")
+    page.wait_for_timeout(600)  # still held: it stays what it is
+    assert badges.all_inner_texts() == ["✓ certified", "following"] and page.locator("#status").inner_text() == ""
+    page.mouse.up()
+    expect(badges.nth(1)).to_have_text("✓ certified")
+    page.evaluate("""() => {
+        const slider = document.getElementById('sigma');
+        slider.value = Number(slider.value) + 0.1;
+        slider.dispatchEvent(new Event('input'));
+    }""")
+    assert set(badges.all_inner_texts()) == {"following"}  # at once, before any answer
+    expect(badges.nth(0)).to_have_text("✓ certified")
+    expect(badges.nth(1)).to_have_text("✓ certified")
+
+
+def test_a_screen_reader_is_told_what_is_what(page):
+    page.mouse.click(*spot(page, 3))
+    page.mouse.click(*spot(page, 80))
+    (length,) = settled(page)
+    row = page.locator("#paths .choose")
+    assert row.inner_text().split()[:3] == ["1", f"{length:g}", "✓"]
+    for name in ("σ", "ρ"):
+        expect(page.get_by_role("slider", name=name)).to_be_visible()
+    expect(page.locator("#status")).to_have_text(f"path 1: length {length:g}, certified")
 
 
 def test_a_path_that_fails_shows_no_length_and_no_certificate(page):

@@ -142,9 +142,8 @@ def _read_text(path: Path, delimiter: str, columns: list[str] | None, index: str
         rows = [(line, row) for line, row in rows if row]
     for line, row in rows:
         if len(row) != width:
-            raise ValueError(
-                f"{path}, line {line}: {width} columns were expected, as in the first line, {len(row)} arrived; {split}."
-            )
+            expected = f"{width} columns were expected, as in the first line"
+            raise ValueError(f"{path}, line {line}: {expected}, {len(row)} arrived; {split}.")
     if header is None:
         first = rows[0][1]
         header = not (any(map(_NUMBER.fullmatch, first)) or all(map(_is_no_number, first)))

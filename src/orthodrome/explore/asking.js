@@ -1,11 +1,13 @@
 // Questions to the server, one at a time; newer ones replace those that wait.
 
 import { draw, drawGround } from "./drawing.js";
-import { brief, listPaths, say } from "./panel.js";
+import { brief, describe, listPaths, say } from "./panel.js";
 import { $, NO_NUMBER, paths, state } from "./state.js";
 
 const REST = 250; // milliseconds without a move, after which the search begins anew
+const COMPUTING = "computing … (the first time, also compiling)";
 let mapLast = false; // the map and the paths take turns
+let asked = 0;
 
 export async function post(address, body) {
   const response = await fetch(address, {
@@ -22,10 +24,10 @@ export async function ask() {
   busy(true);
   for (let job = nextJob(); job; job = nextJob()) {
     let waited = false;
-    const patience = setTimeout(() => { waited = true; say("computing … (the first time, also compiling)"); }, 400);
+    const patience = setTimeout(() => { waited = true; say(COMPUTING); }, 400);
     try {
       await job();
-      if (waited) say("");
+      if (waited && $("status").textContent === COMPUTING) say("");
     } catch (error) {
       say(error.message, true);
     }
@@ -41,7 +43,8 @@ function busy(now) {
 }
 
 function nextJob() {
-  const first = [state.held?.path, state.selected, ...paths].find((path) => path?.wanted);
+  const waiting = paths.filter((path) => path.wanted).sort((a, b) => a.since - b.since);
+  const first = state.held?.path.wanted ? state.held.path : waiting[0];
   if (state.mapWanted && !(mapLast && first)) {
     mapLast = true;
     return askMap;
@@ -52,7 +55,15 @@ function nextJob() {
 
 async function askMap() {
   state.mapWanted = false;
-  const answer = await (await post("/api/map", { settings: state.settings })).json();
+  let answer;
+  try {
+    answer = await (await post("/api/map", { settings: state.settings })).json();
+  } catch (error) {
+    state.map = null; // what was there was of another metric
+    $("legend").hidden = true;
+    drawGround();
+    throw error;
+  }
   if (!answer.cells) return;
   const levels = bytes(answer.cells), side = answer.side;
   const image = new ImageData(side, side);
@@ -73,6 +84,7 @@ async function askMap() {
 
 async function askPath(path) {
   const quick = path.wanted === "quick" && path.answer?.number;
+  path.asked = path.wanted;
   path.wanted = null;
   const { start, end } = path;
   try {
@@ -84,6 +96,7 @@ async function askPath(path) {
     Object.assign(path, { answer: null, failure: error.message }); // what was there was of other ends
     throw error;
   } finally {
+    path.asked = null;
     if (paths.includes(path)) listPaths();
   }
 }
@@ -93,7 +106,7 @@ let later = null;
 function searchLater() {
   clearTimeout(later);
   later = setTimeout(() => {
-    if (state.held) return;
+    if (state.held) return searchLater();
     for (const path of paths) if (path.answer && !path.answer.searched) path.wanted ??= "full";
     ask();
   }, REST);
@@ -106,7 +119,9 @@ function announce(path) {
 }
 
 export function want(path, how) {
+  if (!path.wanted) path.since = asked++; // who waits keeps its turn
   path.wanted = how;
+  describe(path);
   ask();
 }
 

@@ -41,13 +41,19 @@ export function drawGround() {
     pen.arc(u, v, radius, 0, 2 * Math.PI);
     pen.fill();
   });
-  pen.fillStyle = "#3c4753";
+  Object.assign(pen, { fillStyle: "#1f2933", strokeStyle: "rgb(255 255 255 / 80%)", lineWidth: 3, lineJoin: "round" });
   pen.font = "12px system-ui, sans-serif";
   pen.textAlign = "center";
-  pen.fillText(state.scene.axes[0], state.view.width / 2, bottom - 6);
+  write(pen, state.scene.axes[0], state.view.width / 2, bottom - 6);
   pen.translate(left + 13, state.view.height / 2);
   pen.rotate(-Math.PI / 2);
-  pen.fillText(state.scene.axes[1], 0, 0);
+  write(pen, state.scene.axes[1], 0, 0);
+}
+
+// With a light edge, to be read on any ground.
+function write(pen, text, x, y) {
+  pen.strokeText(text, x, y);
+  pen.fillText(text, x, y);
 }
 
 // Labels that many points share are kinds: each has its colour.
@@ -78,13 +84,14 @@ export function draw() {
   for (const path of paths) drawPath(pen, path);
   if (state.picked !== null) dot(pen, place(state.picked), HANDLE, "#fff", "#1f2933");
   if (state.cross) {
+    const cross = toScreen(state.cross);
     pen.strokeStyle = "#1f2933";
     pen.lineWidth = 1.5;
     pen.beginPath();
     for (const [dx, dy] of [[1, 0], [0, 1]]) {
       for (const s of [-1, 1]) {
-        pen.moveTo(state.cross[0] + 4 * s * dx, state.cross[1] + 4 * s * dy);
-        pen.lineTo(state.cross[0] + 14 * s * dx, state.cross[1] + 14 * s * dy);
+        pen.moveTo(cross[0] + 4 * s * dx, cross[1] + 4 * s * dy);
+        pen.lineTo(cross[0] + 14 * s * dx, cross[1] + 14 * s * dy);
       }
     }
     pen.stroke();
@@ -108,6 +115,7 @@ function drawPath(pen, path) {
       pen.fill();
     }
     line(pen, answer.curve);
+    pen.globalAlpha = path.wanted === "full" || path.asked === "full" ? 0.45 : 1; // of other ends, or another metric
     pen.setLineDash([]);
     pen.strokeStyle = "rgb(255 255 255 / 80%)";
     pen.lineWidth = path === state.selected ? 6 : 4.4;
@@ -116,6 +124,7 @@ function drawPath(pen, path) {
     pen.strokeStyle = color;
     pen.lineWidth = path === state.selected ? 3.4 : 2.2;
     pen.stroke();
+    pen.globalAlpha = 1;
   }
   pen.setLineDash([]);
   if (answer?.frames && path === state.selected) {

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from orthodrome import plotting
-from orthodrome.explore.scene import End, Scene, Settings
+from orthodrome.explore.scene import DataScene, End, Scene, Settings
 from orthodrome.metrics import Metric
 from orthodrome.path import Path
 
@@ -21,6 +21,9 @@ MEDIA = {
     "py": "text/x-python; charset=utf-8",
 }
 """What a browser calls each kind of file."""
+
+MOST_NAMED = 8
+"""Paths whose lengths a picture names: a longer legend would cover the data."""
 
 PICTURE_TIMES = np.linspace(0.0, 1.0, 201)
 TABLE_TIMES = np.linspace(0.0, 1.0, 101)
@@ -45,7 +48,7 @@ def picture(scene: Scene, metric: Metric, paths: Sequence[Path], colors: Sequenc
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel=across, ylabel=up, title=scene.title)
     for text in (ax.title, ax.xaxis.label, ax.yaxis.label):
         text.set_parse_math(False)  # names are names, also with a dollar sign
-    if paths:
+    if 0 < len(paths) <= MOST_NAMED:
         ax.legend(title="length", loc="upper right", framealpha=0.9)
     stream = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "orthodrome"}):  # the same picture is the same file
@@ -59,7 +62,7 @@ def table(scene: Scene, paths: Sequence[Path]) -> bytes:
     writer = csv.writer(stream)
     ours = [f"path_{name}" if name in scene.columns else name for name in ("path", "length", "certified", "t")]
     writer.writerow([*ours, *scene.columns])
-    for i, path in enumerate(paths):
+    for i, path in enumerate(paths, 1):  # as the page counts them
         fixed = [i, float(path.length), "yes" if path.certified else "no"]
         places = scene.in_units(path(TABLE_TIMES))
         writer.writerows([*fixed, t, *place] for t, place in zip(TABLE_TIMES.tolist(), places.tolist(), strict=True))
@@ -68,7 +71,7 @@ def table(scene: Scene, paths: Sequence[Path]) -> bytes:
 
 def program(scene: Scene, settings: Settings, ends: Sequence[tuple[End, End]]) -> bytes:
     """Python lines that find the same paths, to the last digit."""
-    name, drawn = scene.points_name, scene.free and len(scene.points) > 0
+    name, drawn = scene.points_name, len(scene.points) > 0 and (scene.free or isinstance(scene, DataScene))
     write = lambda end: f"{name}[{end}]" if isinstance(end, int) else f"[{end[0]!r}, {end[1]!r}]"
     lines = [
         "import orthodrome as od",
@@ -82,6 +85,6 @@ def program(scene: Scene, settings: Settings, ends: Sequence[tuple[End, End]]) -
         *([f"ax = od.plotting.scene(metric, {name})"] if drawn else []),
         "for path in paths:",
         "    print(path)",
-        *(["    path.plot(ax)"] if drawn else []),
+        *(["    path.plot(ax)", 'ax.figure.savefig("orthodrome_paths.png", dpi=200)'] if drawn else []),
     ]
     return "\n".join([*lines, ""]).encode()

@@ -16,22 +16,22 @@ const where = (event) => {
 };
 
 overlay.addEventListener("pointerdown", (event) => {
+  if (state.held?.by === "cross") drop(meant(toScreen(state.cross))); // the keyboard's hand is empty now
   if (event.button !== 0 || state.held || pressed) return; // one thing at a time
   overlay.setPointerCapture(event.pointerId);
   const at = where(event);
   state.cross = null;
   state.held = state.picked === null ? grabbed(at) : null;
   if (state.held) {
-    state.held.by = "pointer";
-    state.selected = state.held.path;
-    listPaths();
+    state.held.by = event.pointerId;
+    state.held.again = state.held.path === state.selected;
+    choose(state.held.path);
   } else {
     const near = state.picked === null && nearestPoint(at, SNAP) === null && touched(at);
     if (near) {
-      state.selected = near;
-      listPaths();
+      choose(near);
     } else {
-      pressed = { at, end: meant(at), first: state.picked === null };
+      pressed = { at, by: event.pointerId, end: meant(at), first: state.picked === null };
       pick(pressed.end);
     }
   }
@@ -41,26 +41,29 @@ overlay.addEventListener("pointerdown", (event) => {
 overlay.addEventListener("pointermove", (event) => {
   const at = where(event);
   showLabel(at);
-  if (pressed?.first && apart(at, pressed.at) > PULL) {
+  if (pressed?.first && pressed.by === event.pointerId && apart(at, pressed.at) > PULL) {
     const path = addPath(pressed.end, meant(at, 0));
-    if (path) state.held = { path, side: "end", by: "pointer", was: path.end, moved: true };
+    if (path) state.held = { path, side: "end", by: event.pointerId, was: path.end, moved: true };
     pressed = null;
   }
-  if (state.held?.by === "pointer") {
+  if (state.held?.by === event.pointerId) {
     state.held.moved ||= apart(at, state.held.from) > STILL;
     if (state.held.moved) move(state.held.path, state.held.side, meant(aimed(at), 0));
-  } else overlay.style.cursor = state.picked === null && grabbed(at) ? "grab" : "crosshair";
+  } else if (!state.held) overlay.style.cursor = state.picked === null && grabbed(at) ? "grab" : "crosshair";
 });
 
 overlay.addEventListener("pointerup", (event) => {
-  pressed = null;
-  if (state.held?.by !== "pointer") return;
-  if (state.held.moved) drop(meant(aimed(where(event))));
-  else state.held = null; // it was only pressed, to select it
+  if (pressed?.by === event.pointerId) pressed = null;
+  if (state.held?.by !== event.pointerId) return;
+  const { path, side, moved, again } = state.held;
+  if (moved) return drop(meant(aimed(where(event))));
+  state.held = null; // it was only pressed, to select it, or once more to begin another path there
+  if (again) pick(path[side]);
+  draw();
 });
-overlay.addEventListener("pointercancel", () => {
-  pressed = null;
-  if (state.held?.by === "pointer") drop(state.held.was);
+overlay.addEventListener("pointercancel", (event) => {
+  if (pressed?.by === event.pointerId) pressed = null;
+  if (state.held?.by === event.pointerId) drop(state.held.was);
 });
 
 // An end that was taken up beside its middle stays beside the pointer.
@@ -96,16 +99,20 @@ overlay.addEventListener("keydown", (event) => {
 });
 
 function moveCross([dx, dy], far) {
-  state.cross ??= [state.view.width / 2, state.view.height / 2];
+  state.cross ??= middle();
+  const at = toScreen(state.cross);
   if (state.scene.free) {
     const step = (far ? 0.1 : 0.015) * Math.min(state.view.width, state.view.height);
-    state.cross = toScreen(clamped(toPlane([state.cross[0] + dx * step, state.cross[1] + dy * step])));
+    state.cross = clamped(toPlane([at[0] + dx * step, at[1] + dy * step]));
   } else {
-    state.cross = nextPoint(state.cross, [dx, dy]) ?? state.cross;
+    state.cross = nextPoint(at, [dx, dy]) ?? state.cross;
   }
-  if (state.held?.by === "cross") move(state.held.path, state.held.side, meant(state.cross, 0));
-  showLabel(state.cross);
+  const there = toScreen(state.cross);
+  if (state.held?.by === "cross") move(state.held.path, state.held.side, meant(there, 0));
+  showLabel(there);
 }
+
+const middle = () => toPlane([state.view.width / 2, state.view.height / 2]);
 
 // Where only points can be ends, the cross goes from one to the next in that direction.
 function nextPoint(from, [dx, dy]) {
@@ -114,27 +121,28 @@ function nextPoint(from, [dx, dy]) {
     const at = toScreen(point);
     const along = (at[0] - from[0]) * dx + (at[1] - from[1]) * dy;
     const across = Math.abs((at[0] - from[0]) * dy) + Math.abs((at[1] - from[1]) * dx);
-    if (along > 0.5 && along >= across && along + 2 * across < least) [best, least] = [at, along + 2 * across];
+    if (along > 0.5 && along >= across && along + 2 * across < least) [best, least] = [point, along + 2 * across];
   }
   return best;
 }
 
 function pressCross() {
   if (!state.cross) {
-    state.cross = [state.view.width / 2, state.view.height / 2];
+    state.cross = middle();
     return;
   }
+  const at = toScreen(state.cross);
   if (state.held) {
-    if (state.held.by === "cross") drop(meant(state.cross));
+    if (state.held.by === "cross") drop(meant(at));
     return;
   }
-  const end = state.picked === null ? grabbed(state.cross) : null;
+  const end = state.picked === null ? grabbed(at) : null;
   if (end) {
     state.held = { ...end, by: "cross" };
     choose(end.path);
     say("taken up: the arrows move it, Enter puts it down");
   } else {
-    pick(meant(state.cross));
+    pick(meant(at));
     if (state.picked !== null) say("the first end is picked: go to the second and press Enter");
   }
 }
@@ -158,6 +166,8 @@ async function begin() {
   }
   document.title = `${state.scene.title} · orthodrome`;
   $("title").textContent = `${state.scene.title} · ${state.scene.points.length} points in ${state.scene.dimensions} dimensions`;
+  $("title").title = state.scene.title;
+  overlay.inert = false;
   makeSliders();
   listPaths();
   new ResizeObserver(redraw).observe($("canvases"));

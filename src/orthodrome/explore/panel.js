@@ -1,6 +1,6 @@
 // The panel: the list of paths, the sliders, what can be taken away.
 
-import { ask, post } from "./asking.js";
+import { ask, post, want } from "./asking.js";
 import { draw, drawFilm } from "./drawing.js";
 import { removePath } from "./paths.js";
 import { $, overlay, paths, SPREAD_KNOTS, state } from "./state.js";
@@ -37,15 +37,20 @@ function element(tag, className, text) {
 
 export function choose(path) {
   state.selected = path;
+  if (path?.failure && !path.wanted) want(path, "full"); // perhaps it can be answered by now
   listPaths();
   draw();
 }
 
+let revealed = null; // which row was brought into sight last, and whether it had its answer
+
 export function listPaths() {
   for (const { row } of paths) if (!row.isConnected) $("paths").append(row);
   for (const row of [...$("paths").children]) if (!paths.some((path) => path.row === row)) row.remove();
-  paths.forEach(describe);
-  if (state.selected) reveal(state.selected.row);
+  for (const path of paths) describe(path);
+  const shown = state.selected && `${state.selected.number} ${Boolean(state.selected.answer)}`;
+  if (shown && shown !== revealed) reveal(state.selected.row);
+  revealed = shown;
   $("none").hidden = paths.length > 0;
   $("clear").hidden = paths.length === 0;
   for (const button of document.querySelectorAll("[data-kind=csv], #python")) button.disabled = paths.length === 0;
@@ -59,7 +64,7 @@ export function makeRow() {
   const owner = () => paths.find((path) => path.row === row);
   choice.onclick = () => choose(owner());
   remove.onclick = () => removePath(owner());
-  choice.append(element("span", "number"), element("span", "length"), element("span", "badge"), element("span", "small"));
+  for (const part of ["number", "length", "badge", "small"]) choice.append(element("span", part), " ");
   row.append(choice, remove);
   return row;
 }
@@ -70,24 +75,38 @@ function reveal(row) {
   list.scrollTop = Math.max(Math.min(list.scrollTop, row.offsetTop), bottom - list.clientHeight);
 }
 
-function describe(path, i) {
-  const { row, answer, failure } = path, part = (name) => row.querySelector(`.${name}`);
+// An answer that was only followed, or is being asked for anew, is not the last word, and not called certified.
+function verdict({ answer, wanted, asked }) {
+  if (wanted || asked || !answer.searched) return [wanted === "quick" || !answer.searched ? "following" : "searching", "pending"];
+  if (answer.certified) return ["✓ certified", ""];
+  return [answer.converged ? "not certified" : "not converged", "not"];
+}
+
+export function describe(path) {
+  const { row, answer, failure } = path, part = (name) => row.querySelector(`.${name}`), number = paths.indexOf(path) + 1;
   row.classList.toggle("selected", path === state.selected);
   part("choose").setAttribute("aria-pressed", path === state.selected);
-  part("remove").setAttribute("aria-label", `remove path ${i + 1}`);
-  part("number").textContent = i + 1;
+  part("remove").setAttribute("aria-label", `remove path ${number}`);
+  part("number").textContent = number;
   part("length").textContent = answer ? brief(answer.length) : failure ? "no path" : "…";
   part("badge").hidden = !answer;
-  part("badge").classList.toggle("not", !answer?.certified);
-  part("badge").textContent = answer?.certified ? "✓ certified" : answer?.converged ? "not certified" : "not converged";
+  const [said, kind] = answer ? verdict(path) : ["", ""];
+  part("badge").className = `badge ${kind}`;
+  part("badge").textContent = said;
   part("small").textContent = answer ? words(answer, path === state.selected) : failure ?? "";
 }
 
 function words(answer, all) {
-  const times = answer.straight && answer.length ? ` (${brief(answer.straight / answer.length, 3)} ×)` : "";
-  const lines = [`straight line ${brief(answer.straight)}${times}`];
+  const lines = [`straight line ${brief(answer.straight)}${beside(answer.straight / answer.length)}`];
   if (all) lines.push(answer.message, `relative error below ${atMost(answer.error)}`, `posterior spread up to ${brief(answer.spread, 2)} (${SPREAD_KNOTS} knots)`);
   return lines.join("\n");
+}
+
+// How much longer the straight line is.
+function beside(ratio) {
+  if (!Number.isFinite(ratio)) return "";
+  if (ratio >= 3) return `, ${brief(ratio, 2)} times as long`;
+  return `, ${brief(Math.abs(100 * (ratio - 1)), 2)} % ${ratio >= 1 ? "longer" : "shorter"}`;
 }
 
 $("clear").onclick = () => {
@@ -104,9 +123,9 @@ export function makeSliders() {
   for (const [name, { value, least, most }] of Object.entries(state.scene.sliders)) {
     state.settings[name] = value;
     const [letter, meaning] = WORDS[name];
-    const label = element("label"), output = element("output"), input = element("input");
+    const label = element("label"), output = element("span", "value"), input = element("input");
     Object.assign(input, { type: "range", id: name, min: Math.log(least), max: Math.log(most), step: "any", value: Math.log(value) });
-    output.id = `${name}-value`;
+    label.htmlFor = name;
     label.append(element("span", "", letter), output, input, element("span", "small", meaning));
     const show = () => {
       output.textContent = Number(state.settings[name].toPrecision(3));
@@ -116,7 +135,8 @@ export function makeSliders() {
       state.settings = { ...state.settings, [name]: Math.min(Math.max(number, least), most) };
       show();
       state.mapWanted = true;
-      for (const path of paths) path.wanted = how;
+      say("");
+      for (const path of paths) want(path, how);
       ask();
     };
     input.oninput = () => set(Math.exp(input.value), "quick");

@@ -7,18 +7,18 @@ import { apart, GRAB, MOST_PATHS, NEAR_CURVE, overlay, paths, place, state, toSc
 
 let born = 0;
 
-export function addPath(start, end, how = "full") {
+export function addPath(start, end) {
   if (paths.length >= MOST_PATHS) {
     say(`there are ${MOST_PATHS} paths: remove some first`, true);
     return null;
   }
   const number = born++, color = state.scene.colors[number % state.scene.colors.length];
-  const path = { start, end, answer: null, failure: null, wanted: null, number, color, row: makeRow() };
+  const path = { start, end, answer: null, failure: null, wanted: null, asked: null, since: 0, number, color, row: makeRow() };
   path.row.style.setProperty("--color", color);
   paths.push(path);
   state.selected = path;
   state.picked = null;
-  want(path, how);
+  want(path, "full");
   listPaths();
   return path;
 }
@@ -36,6 +36,7 @@ export function removePath(path) {
 
 export function pick(end) {
   if (state.picked === null) state.picked = end;
+  else if (JSON.stringify(state.picked) === JSON.stringify(end)) state.picked = null; // pressed twice: never mind
   else addPath(state.picked, end);
   draw();
 }
@@ -43,6 +44,7 @@ export function pick(end) {
 export function move(path, side, end) {
   if (JSON.stringify(path[side]) === JSON.stringify(end)) return;
   path[side] = end;
+  say("");
   want(path, "quick");
   draw();
 }

@@ -18,12 +18,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orthodrome.explore.scene import Scene
-from orthodrome.explore.session import Session
+from orthodrome.explore.session import RequestError, Session
 
 LOOPBACK = "127.0.0.1"
 """The address of this machine that no other can reach."""
 
-NOWHERE = ("", "0.0.0.0", "::", "*")
+NOWHERE = ("0.0.0.0", "::")
 """No addresses: whoever asks by one of them could be anybody."""
 
 PORT = 8765
@@ -33,7 +33,7 @@ LARGEST_REQUEST = 64 * 1024
 """Bytes: fifty paths need a tenth of it."""
 
 LONGEST_WAIT = 20
-"""Seconds until a request should have arrived."""
+"""Seconds until the body of a request should have arrived."""
 
 CLOSE = {"Connection": "close"}
 """Of an answer after which no more is read."""
@@ -51,7 +51,8 @@ PAGE = {
 """What is served as it is, and what it is: nothing else can be asked for."""
 
 HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -103,8 +104,7 @@ def app(scene: Scene, hosts: set[str]) -> ASGIApp:
     ]
     handlers: dict[Any, Any] = {
         HTTPException: _refused,
-        ValueError: _bad_request,
-        TypeError: _bad_request,
+        RequestError: _bad_request,
         Exception: _our_mistake,
     }
     return Guard(Starlette(routes=routes, exception_handlers=handlers), hosts)
@@ -165,6 +165,8 @@ class _Worker:
         self.waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self.pool, work, request)
+        except asyncio.CancelledError:
+            raise HTTPException(503, "the server is being stopped.", CLOSE) from None
         finally:
             self.waiting -= 1
 
@@ -182,8 +184,8 @@ async def _json(request: Request) -> Any:
     """The body, if it is JSON and not too long."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "the request should be application/json.", CLOSE)
-    _require_short(int(request.headers.get("content-length", "0")))
-    body = bytearray()
+    promised, body = request.headers.get("content-length", "0"), bytearray()
+    _require_short(int(promised) if promised.isdecimal() and len(promised) < 20 else LARGEST_REQUEST + 1)
     try:
         async with asyncio.timeout(LONGEST_WAIT):
             async for chunk in request.stream():
@@ -227,11 +229,15 @@ def _as_written(host: str) -> str:
 
 def _listen(host: str, port: int | None) -> socket.socket:
     """A socket at this port; if none was asked for, at the usual one, or any other if that is taken."""
-    if host in NOWHERE:
-        raise ValueError(f"--host should be the one address that people will type; {host!r} stands for all of them.")
     for number in (PORT, 0) if port is None else (port,):
         try:
-            family, kind, protocol, _, address = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0]
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                host or NOWHERE[0], number, type=socket.SOCK_STREAM
+            )[0]
+            if address[0] in NOWHERE:
+                raise ValueError(
+                    f"--host should be the one address that people will type; {host!r} stands for all of them."
+                )
             # with its protocol said: only then asyncio sends small answers at once, and not 40 ms later
             door = socket.socket(family, kind, protocol or socket.IPPROTO_TCP)
             door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -240,7 +246,8 @@ def _listen(host: str, port: int | None) -> socket.socket:
             return door
         except OSError as error:
             if number == 0 or port is not None:
+                where = f"{host}:{port or PORT}"
                 raise OSError(
-                    f"the page cannot be served at {host}:{number} ({error.strerror}): choose another --port or --host."
+                    f"the page cannot be served at {where} ({error.strerror}): choose another --port or --host."
                 ) from None
     raise AssertionError

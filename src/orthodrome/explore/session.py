@@ -43,7 +43,7 @@ MOST_PATHS = 50
 MOST_COLOR = 10**6
 """They go round."""
 
-MAP_DEPTH = np.log(1e6)
+MAP_DEPTH = math.log(1e6)
 """Magnifications that are a million times smaller than the largest are drawn as that: below lies rounding."""
 
 NO_NUMBER = 255
@@ -123,7 +123,9 @@ class Session:
         if np.isfinite(path.length):
             self._count = number = self._count + 1
             self._ways.put(number, replace(path, metric=None))  # only its curve is needed: let the metric go
-        return {"number": number, "searched": way is None} | self._told(path, self._metric(settings))
+        return {"number": number, "searched": way is None} | self._told(
+            path, self._metric(settings), self._place(start), self._place(end)
+        )
 
     def take_away(self, request: Any) -> tuple[str, str, bytes]:
         """The paths as a file: its name, its kind for the browser, and what is in it."""
@@ -209,19 +211,21 @@ class Session:
     def _search(self, start: End, end: End, settings: Settings, near: Path | None = None) -> Path:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", _boundary.ConvergenceWarning)  # the answer says it
-            return shortest_path(self._metric(settings), self._place(start), self._place(end), init=near)
+            try:
+                return shortest_path(self._metric(settings), self._place(start), self._place(end), init=near)
+            except ValueError as error:  # an end where the metric is not positive, say
+                raise RequestError(str(error)) from error
 
     def _place(self, end: End) -> Array:
         return self.scene.points[end] if isinstance(end, int) else np.array(end)
 
-    def _told(self, path: Path, metric: Metric) -> dict[str, Any]:
+    def _told(self, path: Path, metric: Metric, start: Array, end: Array) -> dict[str, Any]:
         """What the page shows of a path."""
         plane, t = self.scene.plane, CURVE_TIMES
-        ends = path(np.array([0.0, 1.0]))
         told = {
             "curve": _plain(plane.points(path(t))),
             "length": _plain(path.length),
-            "straight": _plain(straight_length(metric, *ends)),
+            "straight": _plain(straight_length(metric, start, end)),
             "error": _plain(path.error),
             "converged": bool(path.converged),
             "certified": bool(path.certified),
@@ -229,19 +233,21 @@ class Session:
             "band": None,
             "spread": None,
         }
+        if not np.isfinite(path.length):
+            return told | {"frames": None}
         covariance = path.posterior(SPREAD_KNOTS, calibrate=True).covariance(t)
         if np.isfinite(covariance).all():
             told["band"] = _plain(
                 plotting.band(plane.points(path(t)), plane.vectors(path.velocity(t)), plane.covariances(covariance))
             )
             told["spread"] = float(np.sqrt(np.trace(covariance, axis1=1, axis2=2).max()))
-        return told | self._frames(path, ends)
+        return told | self._frames(path, start, end)
 
-    def _frames(self, path: Path, ends: Array) -> dict[str, Any]:
+    def _frames(self, path: Path, start: Array, end: Array) -> dict[str, Any]:
         """The images along the path and along the straight line, a byte a pixel (or three)."""
         t = np.linspace(0.0, 1.0, FRAMES)
         places = path(t)
-        images = self.scene.images(np.concatenate([places, ends[0] + t[:, None] * (ends[1] - ends[0])]))
+        images = self.scene.images(np.concatenate([places, start + t[:, None] * (end - start)]))
         if images is None or not np.isfinite(images).all():
             return {"frames": None}
         pixels = (255 * images).round().astype(np.uint8)

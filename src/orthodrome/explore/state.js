@@ -6,7 +6,8 @@ export const ground = $("ground"), overlay = $("overlay"), frames = $("frames");
 export const HANDLE = 7, GRAB = 13, SNAP = 9, NEAR_CURVE = 7, PULL = 8, STILL = 3; // pixels
 export const MOST_PATHS = 50, FRAMES = 11, SPREAD_KNOTS = 10, NO_NUMBER = 255; // as the server has them
 
-export const paths = []; // { start, end, answer, failure, wanted: "quick" | "full" | null, number, color, row }
+// { start, end, answer, failure, wanted and asked: "quick" | "full" | null, since, number, color, row }
+export const paths = [];
 
 export const state = {
   scene: null, // what the server says of the data
@@ -16,8 +17,8 @@ export const state = {
   view: { scale: 1, x: 0, y: 0, width: 1, height: 1 },
   selected: null, // a path
   picked: null, // the first end of a path to be
-  held: null, // { path, side, by: "pointer" | "cross", was, from, off, moved }: an end that follows one of them
-  cross: null, // the keyboard's pointer
+  held: null, // { path, side, by: "cross" or the pointer's number, was, from, off, moved }: an end that follows one of them
+  cross: null, // the keyboard's pointer, in the plane
   shownFrame: null, // the image under the pointer
 };
 
