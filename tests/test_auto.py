@@ -194,7 +194,7 @@ def test_a_metric_that_is_nowhere_finite_on_the_way_is_told():
 def test_what_cannot_be_resolved_is_told(semicircle):
     data, angle, metric = semicircle
     far = data[np.argsort(angle)[[0, -1]]]
-    with pytest.warns(od.ConvergenceWarning, match="not resolved to rtol"):
+    with pytest.warns(od.ConvergenceWarning, match="does not resolve its length to rtol"):
         path = od.shortest_path(metric, *far, od.Auto(rtol=1e-13, max_elements=32))
     assert path.status == od.Status.UNRESOLVED and not path.converged and not path.certified
     assert path.verdict.flaw[0] in (Flaw.RESIDUAL, Flaw.SPEED, Flaw.ERROR)

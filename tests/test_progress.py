@@ -38,14 +38,19 @@ def test_a_file_gets_a_line_now_and_then_without_control_characters(capsys, monk
     out, err = capsys.readouterr()
     lines = err.splitlines()
     assert out == "" and "\x1b" not in err and "\r" not in err
-    assert 5 <= len(lines) < 40 and lines[-1].startswith("work: 100 %, 40 of 40, ") and "to go" in lines[0]
+    assert (
+        5 <= len(lines) < 40
+        and lines[-1].startswith("work: 100 %, 40 of 40, ")
+        and lines[0] == "work …"
+        and "to go" in lines[1]
+    )
 
 
 def test_a_file_hears_of_work_that_was_stopped(capsys):
     with pytest.raises(KeyboardInterrupt), progress.bars(True) as begin:
         begin("work")(1, 4, "")
         raise KeyboardInterrupt
-    assert capsys.readouterr().err == "work: 25 %, 0 s, about 0 s to go\n"
+    assert capsys.readouterr().err == "work …\nwork: 25 %, 0 s, about 0 s to go\n"
 
 
 def test_a_terminal_gets_bars():
@@ -68,6 +73,7 @@ def test_a_notebook_gets_bars_and_cards():
     cells = [
         WORK,
         CARDS + "path",
+        "od.shortest_path(metric, data[0], data[1], od.FixedPoint(max_iter=1, tol=1e-12))",
         "metric",
         "od.shortest_path(metric, data[0], data[1:5], od.Graph())",
         "od.Pullback(jnp.sin)",
@@ -81,8 +87,9 @@ def test_a_notebook_gets_bars_and_cards():
     ]
     (bars,) = outputs[0]
     assert bars.count("<progress") == 2 and bars.count('value="4" max="4"') == 2 and "first &lt;b&gt;: 100 %" in bars
-    (path,), (metric,), (paths,), (pullback,), (flat,) = outputs[1:]
+    (path,), (rough,), (metric,), (paths,), (pullback,), (flat,) = outputs[1:]
     assert path.count("<polyline") == 1 and path.count("<circle") == 40 and "certified" in path
+    assert "stroke-dasharray" not in path and "stroke-dasharray" in rough and "converged</th>" in rough
     assert "40 points in 2 dimensions" in metric and metric.count("<circle") == 40 and "<polyline" not in metric
     assert paths.count("<polyline") == 4 and "4, of shape (4,)" in paths
     assert flat.count("<polyline") == 1 and "<circle" not in flat

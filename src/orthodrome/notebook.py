@@ -31,6 +31,7 @@ def path_card(path: Path) -> str:
         facts = [
             ("length", f"{v.length[0]:.6g}"),
             ("relative error", f"below {at_most(v.error[0])}"),
+            ("converged", "yes" if path.converged else "no"),
             ("certified", "yes" if certified[0] else "no"),
             ("in words", str(path.message)),
             ("solver", path.solver),
@@ -46,7 +47,8 @@ def path_card(path: Path) -> str:
         ]
     some = _thinned(np.arange(len(path.curve)), MOST_CURVES)
     curves: Any = path.curve.take(some).evaluate(CURVE_TIMES) if path.dim == 2 and len(some) else []
-    return _card("Path" if not path.shape else "Paths", facts, _sketch(_data_of(path.metric), curves))
+    whole = np.atleast_1d(path.converged).ravel()[some][: len(curves)]
+    return _card("Path" if not path.shape else "Paths", facts, _sketch(_data_of(path.metric), curves, whole))
 
 
 def metric_card(metric: Metric) -> str:
@@ -55,7 +57,7 @@ def metric_card(metric: Metric) -> str:
         return _card(type(metric).__name__, [("made as", repr(metric))], "")
     n, D = metric.data.shape
     facts = [("learned from", f"{n} points in {D} dimensions"), ("σ", f"{metric.sigma:.4g}")]
-    return _card("LocalPCA", [*facts, ("ρ", f"{metric.rho:.4g}")], _sketch(_data_of(metric), []))
+    return _card("LocalPCA", [*facts, ("ρ", f"{metric.rho:.4g}")], _sketch(_data_of(metric)))
 
 
 def _card(title: str, facts: Sequence[tuple[str, str]], sketch: str) -> str:
@@ -71,8 +73,8 @@ def _card(title: str, facts: Sequence[tuple[str, str]], sketch: str) -> str:
     )
 
 
-def _sketch(data: Array | None, curves: Any) -> str:
-    """Points (n, 2) and curves (k, T, 2) in a small picture; nothing if there is nothing to see."""
+def _sketch(data: Array | None, curves: Any = (), whole: Any = ()) -> str:
+    """Points (n, 2) and curves (k, T, 2) in a small picture, dashed where not `whole`; nothing if nothing is there."""
     parts = [np.reshape(part, (-1, 2)) for part in (data, curves) if part is not None and len(part)]
     if not parts:
         return ""
@@ -82,9 +84,10 @@ def _sketch(data: Array | None, curves: Any) -> str:
     width, height = scale * (high - low)
     points = np.zeros((0, 2)) if data is None else _thinned(data, MOST_POINTS)
     drawn = [f'<circle cx="{x}" cy="{y}" r="1.3"/>' for x, y in place(points)]
-    for i, curve in enumerate(curves):
+    for i, (curve, solid) in enumerate(zip(curves, whole, strict=bool(len(curves)))):
+        dash = "" if solid else ' stroke-dasharray="5 4"'
         color, line = COLORS[i % len(COLORS)], " ".join(f"{x},{y}" for x, y in place(curve))
-        drawn.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"/>')
+        drawn.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"{dash}/>')
     return (
         f'<svg width="{width:.0f}" height="{height:.0f}" style="flex:none" role="img" aria-label="sketch">'
         f'<g fill="currentColor" fill-opacity=".4">{"".join(drawn)}</g></svg>'

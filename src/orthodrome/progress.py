@@ -92,6 +92,7 @@ def _log() -> Iterator[Callable[[str], Report]]:
     def begin(name: str) -> Report:
         began = said = time.monotonic()
         key = next(numbers)
+        print(f"{name} …", file=sys.stderr, flush=True)
 
         def report(done: float, total: float, remark: str) -> None:
             nonlocal said

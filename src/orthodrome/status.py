@@ -29,7 +29,7 @@ _SENTENCES = {
     Status.MAX_NODES: "the collocation mesh reached max_nodes; raise max_nodes or try solver=Auto()",
     Status.SINGULAR_JACOBIAN: "a singular Jacobian stopped the collocation; try solver=Auto() or init= a path nearby",
     Status.MAX_STEPS: "the integrator ran out of steps before t = 1; shorten the velocity",
-    Status.UNRESOLVED: "a local minimiser whose length is not resolved to rtol; raise max_elements or rtol",
+    Status.UNRESOLVED: "the finest curve allowed does not resolve its length to rtol; raise max_elements or rtol",
     Status.SADDLE: "a geodesic that is a saddle: curves nearby are shorter; try init= a path on one side of it",
     Status.NOT_SATISFIED: "the curve does not satisfy the geodesic equation at the knots; try FixedPoint() or Auto()",
 }
