@@ -13,6 +13,7 @@ import time
 import warnings
 from pathlib import Path
 
+import jax
 import numpy as np
 
 import orthodrome as od
@@ -232,3 +233,4 @@ if __name__ == "__main__":
     for part in parser.parse_args().parts or PARTS:
         (PARTS | {"peers": peers})[part]()
         sys.stdout.flush()
+        jax.clear_caches()  # a process may hold only so many compiled programs
