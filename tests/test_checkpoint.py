@@ -1,6 +1,7 @@
 """Long work survives: kills, lost workers, other people's folders."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,6 +73,38 @@ def test_a_damaged_part_is_named(tmp_path):
             kept.read("part")
 
 
+def test_a_part_of_something_else_is_not_taken(tmp_path):
+    with checkpoint.Checkpoint(tmp_path / "one", {"sigma": 1}) as kept:
+        kept.keep("a", {"x": 1})
+        kept.keep("b", {"x": 2})
+    with checkpoint.Checkpoint(tmp_path / "two", {"sigma": 2}) as other:
+        (tmp_path / "one" / "a.npz").rename(tmp_path / "two" / "a.npz")
+        with pytest.raises(ValueError, match="it is a part of something else"):
+            other.read("a")
+    with checkpoint.Checkpoint(tmp_path / "one", {"sigma": 1}) as kept:
+        (tmp_path / "one" / "b.npz").rename(tmp_path / "one" / "a.npz")
+        with pytest.raises(ValueError, match="it is a part of something else"):
+            kept.read("a")
+
+
+def test_who_lost_the_folder_to_another_job_writes_nothing_there(tmp_path):
+    with checkpoint.Checkpoint(tmp_path / "run", {"sigma": 1}) as first:
+        shutil.rmtree(tmp_path / "run")
+        with pytest.raises(ValueError, match="was removed while this was working in it: begin again"):
+            first.keep("a", {"x": 1})
+        with checkpoint.Checkpoint(tmp_path / "run", {"sigma": 2}) as second:
+            with pytest.raises(ValueError, match="was removed while this was working in it"):
+                first.keep("a", {"x": 1})
+            assert not second.has("a")
+
+
+def test_damaged_settings_are_named(tmp_path):
+    for damaged in ("", "[1, 2]"):
+        (tmp_path / checkpoint.JOB).write_text(damaged)
+        with pytest.raises(ValueError, match=r"settings.json is damaged .*: choose another folder"):
+            checkpoint.Checkpoint(tmp_path, {})
+
+
 def test_folders_of_others_are_refused_and_kept(tmp_path):
     (tmp_path / "letters.txt").write_text("dear")
     with pytest.raises(ValueError, match=r"holds other files and no settings.json: choose an empty or a new folder"):
@@ -95,6 +128,7 @@ def test_a_kept_matrix_is_the_matrix_and_is_not_computed_again(semicircle, small
     same(plain, again)
     same(plain, first)  # also while the same files are made anew
     assert isinstance(again[0], np.memmap)
+    again[0][0, 1] = -1  # a copy of one's own
     np.testing.assert_array_equal(np.load(tmp_path / "run" / "length.npy"), plain[0])
 
 
@@ -114,7 +148,22 @@ def test_a_path_that_is_too_long_is_mended_by_way_of_a_third_point_and_that_is_k
     np.testing.assert_allclose(found[0], right, rtol=1e-4)
     assert len(list(tmp_path.glob("detour-*"))) == 1
     monkeypatch.setattr(workers, "solve", pytest.fail)
+    (tmp_path / "finished.npz").unlink()  # as if it had been killed before
+    (tmp_path / "length.npy").unlink()
+    monkeypatch.setattr(Matrix, "detours", pytest.fail)  # the search is kept as well
     same(found, od.distance_matrix(metric, points, return_info=True, checkpoint=tmp_path))
+    same(found, od.distance_matrix(metric, points, return_info=True, checkpoint=tmp_path))  # nothing is done any more
+
+
+def test_a_metric_that_differs_at_one_point_only_is_another_job(rng, tmp_path):
+    def hill(height):
+        return od.MetricTensor(lambda x: jnp.eye(2) * (1 + height * (jnp.sum(jnp.abs(x - points[17])) < 1e-6)), 2)
+
+    points = rng.standard_normal((40, 2))
+    solver = od.Energy(elements=2, degree=1)
+    od.distance_matrix(hill(0.0), points, points[:1], solver=solver, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="values of the metric was"):
+        od.distance_matrix(hill(1.0), points, points[:1], solver=solver, checkpoint=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +277,8 @@ def test_detours_are_those_of_a_plain_search_whatever_the_tiles(rng, monkeypatch
     for tile, sums in ((512, 2**19), (5, 2 * n)):
         monkeypatch.setattr("orthodrome.matrix.TILE", tile)
         monkeypatch.setattr("orthodrome.matrix.SUMS", sums)
-        found = {tuple(map(int, triple)) for part in matrix.detours() for triple in zip(*part, strict=True)}
+        parts = [matrix.detours(first) for first in range(0, n, tile)]
+        found = {tuple(map(int, triple)) for part in parts for triple in zip(*part, strict=True)}
         assert found == expected and len(expected) > 50
 
 
@@ -241,7 +291,7 @@ def cluster():
 
     with (
         LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=":0"
         ) as two,
         Client(two) as client,
     ):
@@ -272,13 +322,49 @@ def test_a_cluster_gives_the_matrix_of_one_process_also_when_a_worker_dies(semic
         time.sleep(0.01)
 
 
-def test_joblib_on_dask_gives_the_same(semicircle, small_blocks, cluster):
+def test_joblib_on_dask_gives_the_same(semicircle, small_blocks, cluster, monkeypatch):
     import joblib
 
     data, _, metric = semicircle
     alone = od.distance_matrix(metric, data[:9], solver=SOLVER)
     with joblib.parallel_config("dask"):
         np.testing.assert_array_equal(alone, od.distance_matrix(metric, data[:9], solver=SOLVER, n_jobs=2))
+        monkeypatch.setattr(workers, "here", pytest.fail)
+        np.testing.assert_array_equal(alone, od.distance_matrix(metric, data[:9], solver=SOLVER))
+
+
+def test_without_a_backend_of_joblib_the_work_is_done_here():
+    import joblib
+
+    assert distances._require_jobs(None) == 1
+    with joblib.parallel_config("loky", n_jobs=2):
+        assert distances._require_jobs(None) == 2 and distances._require_jobs(1) == 1
+    with joblib.parallel_config("threading", n_jobs=2):
+        assert distances._require_jobs(None) == 1
+
+
+def test_a_worker_that_is_lost_while_the_metric_is_handed_round_changes_nothing(semicircle, cluster, monkeypatch):
+    def lost(*_, **__):
+        raise ValueError("Sample larger than population or is negative")
+
+    data, _, metric = semicircle
+    monkeypatch.setattr(type(cluster), "replicate", lost)
+    found = od.distance_matrix(metric, data[:5], solver=SOLVER, client=cluster)
+    np.testing.assert_array_equal(found, od.distance_matrix(metric, data[:5], solver=SOLVER))
+
+
+def test_a_cluster_without_workers_is_told_in_time(semicircle, monkeypatch):
+    from distributed import Client, LocalCluster
+
+    monkeypatch.setattr(workers, "PATIENCE", 0.2)
+    data, _, metric = semicircle
+    settings = {"n_workers": 0, "host": "127.0.0.1", "dashboard_address": ":0"}
+    with (
+        LocalCluster(**settings) as nobody,
+        Client(nobody) as client,
+        pytest.raises(ValueError, match="the Dask cluster had no worker for 0.2 seconds: start one"),
+    ):
+        od.distance_matrix(metric, data[:3], solver=SOLVER, client=client)
 
 
 def test_a_matrix_that_is_all_kept_waits_for_no_worker(semicircle, tmp_path):

@@ -169,6 +169,13 @@ BAD = {
 }  # fmt: skip
 
 
+def test_a_matrix_may_have_a_name_in_capitals(data, invoke, capsys, tmp_path):
+    for name in ("D.NPY", "D.NPZ"):
+        assert invoke("distances", "points.csv", "--out", name, "--mesh", 5, "--tol", 1e9, capsys=capsys)[0] == 0
+        assert (tmp_path / name).exists()
+    assert np.load(tmp_path / "D.NPY").shape == (20, 20) and not list(tmp_path.glob(".draft*"))
+
+
 def test_what_the_system_refuses_is_told_with_its_name(data, invoke, capsys, tmp_path):
     code, _, err = invoke("distances", "points.csv", "--out", "D.npy", "--checkpoint", "points.csv/run", capsys=capsys)
     assert code == cli.Exit.BAD_INPUT and "error: points.csv/run: Not a directory." in err

@@ -36,6 +36,7 @@ def test_every_block_of_code_runs(page, tmp_path, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error", od.ConvergenceWarning)
         warnings.simplefilter("ignore", DeprecationWarning)  # of others
+        warnings.filterwarnings("ignore", "\\s*Port 8787 is already in use")  # somebody else's Dask dashboard
         for block in CODE.findall(page.read_text(encoding="utf-8")):
             exec(compile(block, page.name, "exec"), scope)
     plt.close("all")

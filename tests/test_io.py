@@ -89,6 +89,8 @@ def test_an_index_is_kept_and_finds_rows(tmp_path):
     np.save(tmp_path / "x.npy", ROWS)
     table = read_data(tmp_path / "x.npy", index="0")
     assert table.columns == ("x1",) and table.index == ("1", "3", "0.125")
+    np.save(tmp_path / "ids.npy", [[1234567.0, 1], [1234568, 2]])
+    assert read_data(tmp_path / "ids.npy", index="0").index == ("1234567", "1234568")
     plain = read_data(tmp_path / "x.npy")
     assert plain.index is None and plain.labels == ("0", "1", "2") and plain.row("2", "--to") == 2
     with pytest.raises(ValueError, match="--to should be a row from 0 to 2; 3 arrived"):
@@ -108,6 +110,12 @@ def test_standardised_columns_can_be_turned_back(tmp_path):
     np.save(tmp_path / "flat.npy", [[1.0, 2.0], [1.0, 3.0]])
     with pytest.raises(ValueError, match="column x0 is the same in every row and cannot be standardised"):
         read_data(tmp_path / "flat.npy", standardize=True)
+    np.save(tmp_path / "flat.npy", [[0.1, 2.0], [0.1, 3.0], [0.1, 4.0]])  # whose mean is not 0.1 to the last digit
+    with pytest.raises(ValueError, match="column x0 is the same in every row"):
+        read_data(tmp_path / "flat.npy", standardize=True)
+    np.save(tmp_path / "huge.npy", [[1e300], [-1e300]])
+    with pytest.raises(ValueError, match="too large to be standardised"):
+        read_data(tmp_path / "huge.npy", standardize=True)
 
 
 BAD = {
@@ -125,8 +133,10 @@ BAD = {
     "inf.csv": ("x,y\n-inf,2\n", "line 2, column x: a number was expected, '-inf' arrived"),
     "grouped.csv": ("1,2\n1_000,3\n", "line 2, column x0: a number was expected, '1_000' arrived"),
     "digits.csv": ("1,2\n３,4\n", "line 2, column x0: a number was expected"),
-    "commas.csv": (",\n1,2\n3,4\n", "line 1, column x0: a number was expected, '' arrived"),
-    "holes.csv": ("NA,NA\n1,2\n3,4\n", "line 1, column x0: a number was expected, 'NA' arrived"),
+    "commas.csv": (",\n1,2\n3,4\n", "column 1 has no name"),
+    "holes.csv": ("NA,NA\n1,2\n3,4\n", "the first line has 'NA', and may be a header or a row: say which, by --header"),
+    "excel.csv": ("p0,#N/A\np1,1\np2,2\n", "the first line has '#N/A', and may be a header or a row"),
+    "quote.csv": ('x,y,name\n1,2,ok\n3,4,ok\n5,6,"a\n7,8,b\n', "cannot be read as text"),
     "hole.csv": (
         "x\n1\n\n2\n3\n",
         "line 3: 1 columns were expected, as in the first line, 0 arrived",

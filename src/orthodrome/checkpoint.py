@@ -1,6 +1,7 @@
 """Long work that survives: its parts in a folder, each whole or not there at all, for one job and no other."""
 
 import contextlib
+import hashlib
 import json
 import os
 import secrets
@@ -19,6 +20,9 @@ JOB = "settings.json"
 
 LOCK = "lock"
 """The file that is locked while somebody works in the folder."""
+
+OWNER = "part of"
+"""The name under which a part says which one it is, and of which job."""
 
 DRAFT = ".draft-"
 """How the name of a file begins that is not finished."""
@@ -40,6 +44,7 @@ class Checkpoint(contextlib.AbstractContextManager["Checkpoint"]):
         if JOB not in names and names - {LOCK}:
             raise ValueError(f"{folder} holds other files and no {JOB}: choose an empty or a new folder.")
         self._lock = _locked(self.folder)
+        self._job = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()[:16]
         try:
             self._require_same(json.loads(json.dumps(job)))
         except BaseException:
@@ -53,7 +58,10 @@ class Checkpoint(contextlib.AbstractContextManager["Checkpoint"]):
         if not file.exists():
             write(file, lambda path: path.write_text(json.dumps(here, indent=1)))
             return
-        there = json.loads(file.read_text())
+        try:
+            there = dict(json.loads(file.read_text()))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{file} is damaged ({error}): choose another folder, or remove this one.") from None
         changed = [key for key in {**there, **here} if there.get(key) != here.get(key)]
         if changed:
             told = "; ".join(f"{key} was {there.get(key)!r} and is {here.get(key)!r}" for key in changed)
@@ -74,16 +82,32 @@ class Checkpoint(contextlib.AbstractContextManager["Checkpoint"]):
 
     def keep(self, name: str, arrays: Mapping[str, Any]) -> None:
         """Write a part."""
-        held: dict[str, Any] = {key: np.asarray(value) for key, value in arrays.items()}
+        self.require_mine()
+        held: dict[str, Any] = {key: np.asarray(value) for key, value in arrays.items()} | {OWNER: self._owner(name)}
         write(self._file(name), lambda path: np.savez(path, **held))
 
     def read(self, name: str) -> Part:
         """A part that is there."""
         try:
             with np.load(self._file(name), allow_pickle=False) as stored:
-                return dict(stored)
+                part = dict(stored)
+            if str(part.pop(OWNER, "nothing")) != self._owner(name):
+                raise ValueError("it is a part of something else")
+            return part
         except Exception as error:
             raise ValueError(f"{self._file(name)} is damaged ({error}): remove it, and it is made anew.") from None
+
+    def require_mine(self) -> None:
+        """Refuse to go on where the folder was removed meanwhile: another job may have it by now."""
+        try:
+            mine = os.path.samestat(os.fstat(self._lock.fileno()), (self.folder / LOCK).stat())
+        except FileNotFoundError:
+            mine = False
+        if not mine:
+            raise ValueError(f"{self.folder} was removed while this was working in it: begin again.")
+
+    def _owner(self, name: str) -> str:
+        return f"{self._job} {name}"
 
     def _file(self, name: str) -> Path:
         return self.folder / f"{name}.npz"
@@ -92,12 +116,12 @@ class Checkpoint(contextlib.AbstractContextManager["Checkpoint"]):
 def _locked(folder: Path) -> Any:
     """A file that is locked until it is closed, or its process ends, however it does; refused if another one has it."""
     stream = (folder / LOCK).open("w")
-    with contextlib.suppress(ImportError):  # there is no such lock on Windows
+    with contextlib.suppress(ImportError, OSError):  # there is no such lock on Windows, nor on some file systems
         import fcntl
 
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             stream.close()
             raise ValueError(f"another process works in {folder}: wait for it, or choose another folder.") from None
     return stream

@@ -1,16 +1,17 @@
 """The command line. Results go to standard output or to files, everything else to standard error.
 
 Exit codes: 0 done; 1 done, but some paths did not converge; 2 bad input or a file that could not be written;
-130 stopped by Ctrl-C.
+3 a failure of the program or the machine; 130 stopped by Ctrl-C.
 """
 
 import csv
 import threading
 import time
+import traceback
 import warnings
 import webbrowser
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +40,7 @@ class Exit(IntEnum):
     DONE = 0
     NOT_CONVERGED = 1
     BAD_INPUT = 2
+    FAILED = 3
     STOPPED = 130
 
 
@@ -82,6 +84,10 @@ def main() -> None:
             told = f"{error.filename}: {error.strerror}."
         say.print(f"error: {told}", soft_wrap=True)
         raise SystemExit(Exit.BAD_INPUT) from None
+    except Exception:
+        traceback.print_exc()
+        say.print("that should not happen; what is in a checkpoint is kept, and the same command goes on from there")
+        raise SystemExit(Exit.FAILED) from None
 
 
 def show_version(asked: bool) -> None:
@@ -234,13 +240,13 @@ def distances(
                 )
             raise SystemExit(Exit.STOPPED) from None
     if out_file.suffix.lower() == ".npy":
-        write(out_file, lambda file: np.save(file, D))  # all at once: it may be a file that D is mapped from
+        save(out_file, lambda stream: np.save(stream, D))
     elif out_file.suffix.lower() == ".csv":
         write_rows(
             out_file, ["", *table.labels], ([label, *row.tolist()] for label, row in zip(table.labels, D, strict=True))
         )
     else:
-        write(out_file, lambda file: np.savez(file, distances=D, labels=np.array(table.labels), **vars(info)))
+        save(out_file, lambda stream: np.savez(stream, distances=D, labels=np.array(table.labels), **vars(info)))
     pairs = n * (n - 1) // 2
     converged, certified = ((np.count_nonzero(array) - n) // 2 for array in (info.converged, info.certified))
     out.print(f"paths       {pairs} in {time.perf_counter() - began:.1f} s")
@@ -397,6 +403,16 @@ def require_file(file: Path | None, option: str, suffixes: list[str], data: Path
         raise ValueError(f"{option} should be a file; {file} is a folder.")
     if file.exists() and file.samefile(data):
         raise ValueError(f"{option} would overwrite the data in {file}: choose another name.")
+
+
+def save(file: Path, put: Callable[[Any], None]) -> None:
+    """Write a file all at once: what is written may be mapped from the old one."""
+
+    def through(draft: Path) -> None:
+        with draft.open("wb") as stream:
+            put(stream)
+
+    write(file, through)
 
 
 def write_rows(file: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.metadata
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -12,9 +13,9 @@ import numpy as np
 
 from orthodrome import _boundary, batching, solving, workers
 from orthodrome.checkpoint import Checkpoint
-from orthodrome.matrix import Matrix
+from orthodrome.matrix import TILE, Matrix
 from orthodrome.metrics import Metric
-from orthodrome.progress import bars
+from orthodrome.progress import Report, bars
 from orthodrome.solvers import Auto, Solver
 from orthodrome.status import Status
 from orthodrome.workers import Answer, Task, Work
@@ -24,8 +25,14 @@ Array = np.ndarray[Any, Any]
 BLOCK = 512
 """Pairs solved and kept together: enough to keep every core busy, few enough to be done again after a kill."""
 
+FINISHED = "finished"
+"""The part that says that the results are there."""
+
 PROBES = 8
-"""Points at which two metrics are compared that are to be the same."""
+"""Points at which the tensors and accelerations of two metrics are compared that are to be the same."""
+
+DIGITS = 9
+"""To which they are: another processor may compute the last ones otherwise."""
 
 SHORTCUT_ROUNDS = 3
 """How often a distance matrix is searched for pairs that are nearer by way of a third point."""
@@ -66,11 +73,12 @@ def distance_matrix(
     """All distances between the rows of `points`, (n, d) → (n, n), or from them to the rows of `others`, (n, m).
 
     Without `others` each pair is solved once; with `Auto`, those that turn out nearer by way of a third point are
-    solved again from there, so that the triangle inequality holds within the errors. Work goes in blocks, so memory is
-    that of the result and a little more.
+    solved again from there, in up to three rounds. Work goes in blocks, so memory is that of the result and a little
+    more.
 
     One process keeps all cores busy. `n_jobs` spreads the blocks over so many processes (-1: one a core) by joblib, for
-    metrics whose compiled code runs in one thread, or over machines with a joblib backend; `client`, a
+    metrics whose compiled code runs in one thread; None leaves it to `joblib.parallel_config`, if that says anything,
+    which may also name a backend with machines of its own. `client`, a
     `dask.distributed.Client`, over the workers of a Dask cluster, and a worker that is lost changes nothing. Each
     process compiles for itself, unless there is a cache (`enable_compilation_cache`).
 
@@ -90,16 +98,23 @@ def distance_matrix(
         raise ValueError(f"points has {x.shape[1]} coordinates and others has {y.shape[1]}: pass the same number.")
     work, symmetric = _require_workers(metric, solver, n_jobs, client), others is None
     pairs = len(x) * (len(x) - 1) // 2 if symmetric else len(x) * len(y)
-    with _opened(checkpoint, metric, x, y, symmetric, solver) as kept:
-        matrix = Matrix.zeros((len(x), len(y)), None if kept is None else kept.folder)
-        found = _answered(lambda: _tasks(x, y, symmetric), work, kept)
-        for task, answer in _shown(found, pairs, progress):
-            matrix.put(task.at, answer)
-        if symmetric:
-            matrix.mirror()
-            if isinstance(solver, Auto):
-                _take_shortcuts(x, matrix, work, kept)
-        matrix.finished()
+    with _opened(checkpoint, metric, x, y, symmetric, solver) as kept, bars(progress) as begin:
+        if kept is not None and kept.has(FINISHED) and Matrix.lies_in(kept.folder):
+            matrix = Matrix.opened(kept.folder)
+        else:
+            matrix = Matrix.zeros((len(x), len(y)), None if kept is None else kept.folder)
+            found = _answered(lambda: _tasks(x, y, symmetric), work, kept)
+            for task, answer in _shown(found, pairs, begin("distances")):
+                matrix.put(task.at, answer)
+            if symmetric:
+                matrix.mirror()
+                if isinstance(solver, Auto):
+                    _take_shortcuts(x, matrix, work, kept, begin)
+            if kept is not None and matrix.length.size:
+                kept.require_mine()
+                matrix.finished()
+                kept.keep(FINISHED, {})
+                matrix = Matrix.opened(kept.folder)
     _boundary.warn_unconverged(matrix.status[matrix.failures(symmetric)], "paths", pairs)
     if not return_info:
         return matrix.length
@@ -140,23 +155,25 @@ def _answered(
 def _job(metric: Metric, x: Array, y: Array, symmetric: bool, solver: Solver) -> dict[str, Any]:
     """What a distance matrix depends on, so that no other one's blocks are taken for its own.
 
-    A metric is known by its numbers and, since it may be made of any function, by its values at some of the points and
-    halfway between them.
+    A metric is known by its numbers and, since it may be made of any function, by its values at all points and halfway
+    from each to the next.
     """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(metric) if _is_number(leaf)]
     # the solver's repr only has the shapes of those
     arrays = [value for value in vars(solver).values() if isinstance(value, np.ndarray)]
     some = x[np.linspace(0, len(x) - 1, min(PROBES, len(x))).astype(int)]
-    some = np.concatenate([some, 0.5 * (some[1:] + some[:-1])])
+    both = lambda points: np.concatenate([points, 0.5 * (points[1:] + points[:-1])])
+    some, every = both(some), both(x)
     with np.errstate(all="ignore"):
         values = [metric.tensor(some), metric.accelerations(some, np.ones_like(some))]
+        values.append(metric.norm(every, np.ones_like(every)))
     return {
         "job": "distance matrix",
         "version": importlib.metadata.version("orthodrome"),
         "points": f"{len(x)} × {x.shape[1]}, {_letters(x)}",
         "others": None if symmetric else f"{len(y)} × {y.shape[1]}, {_letters(y)}",
         "metric": f"{type(metric).__name__}, {_letters(*leaves)}",
-        "values of the metric": _letters(*(np.array([f"{number:.9g}" for number in v.flat]) for v in values)),
+        "values of the metric": _letters(*map(_rounded, values)),
         "solver": f"{solver!r}, {_letters(*arrays)}" if arrays else repr(solver),
         "pairs a block": BLOCK,
     }
@@ -164,6 +181,13 @@ def _job(metric: Metric, x: Array, y: Array, symmetric: bool, solver: Solver) ->
 
 def _is_number(leaf: Any) -> bool:
     return isinstance(leaf, np.ndarray | jax.Array | np.generic | int | float)
+
+
+def _rounded(values: Array) -> Array:
+    """To some digits of the largest of them; and the power of ten below that."""
+    size = np.max(np.abs(values), initial=0.0, where=np.isfinite(values))
+    power = 10.0 ** np.floor(np.log10(size or 1.0))
+    return np.append(np.round(values / power, DIGITS) + 0.0, power)  # no minus zeros
 
 
 def _letters(*arrays: Array) -> str:
@@ -187,21 +211,28 @@ def _require_workers(metric: Metric, solver: Solver, n_jobs: Any, client: Any) -
 
 
 def _require_jobs(n_jobs: Any) -> int:
-    """How many processes."""
+    """How many processes; who is not asked, asks joblib, if somebody has told it anything."""
     if n_jobs is None:
-        return 1
+        joblib = sys.modules.get("joblib")
+        threads = joblib is not None and getattr(joblib.parallel.get_active_backend()[0], "supports_sharedmem", False)
+        return 1 if joblib is None or threads else joblib.effective_n_jobs(None)  # its threads would not help
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < -1 or n_jobs == 0:
         raise ValueError(f"n_jobs should be None, a number of processes, or -1 for one a core; {n_jobs!r} arrived.")
     return batching.cores() if n_jobs == -1 else int(n_jobs)
 
 
-def _take_shortcuts(x: Array, matrix: Matrix, work: Work, kept: Checkpoint | None) -> None:
+def _take_shortcuts(
+    x: Array, matrix: Matrix, work: Work, kept: Checkpoint | None, begin: Callable[[str], Report]
+) -> None:
     """Where the way through a third point is shorter than the path that was found, begin from there; in place."""
+    tried = np.zeros((0, 3), dtype=int)
     for attempt in range(SHORTCUT_ROUNDS):
-        tiles = list(matrix.detours())
-        if not tiles:
+        found = np.concatenate(list(_searched(matrix, attempt, kept, begin)) or [tried[:0]])
+        new = found[~np.isin(_keys(found, len(x)), _keys(tried, len(x)))]
+        if not len(new):
             return
-        i, j, k = (np.concatenate(part) for part in zip(*tiles, strict=True))
+        tried = np.concatenate([tried, new])
+        i, j, k = new.T
         better = list(_answered(partial(_detours, x, matrix, i, j, k, attempt), work, kept))
         for task, answer in better:  # only now: the tasks were made from the matrix as it was
             row, column = task.at
@@ -209,6 +240,28 @@ def _take_shortcuts(x: Array, matrix: Matrix, work: Work, kept: Checkpoint | Non
             some = Answer(*(values[shorter] for values in answer))
             for at in ((row[shorter], column[shorter]), (column[shorter], row[shorter])):
                 matrix.put(at, some)
+
+
+def _keys(triples: Array, n: int) -> Array:
+    """A number for each triple (Q, 3) of numbers below n."""
+    keys: Array = (triples[:, 0] * n + triples[:, 1]) * n + triples[:, 2]
+    return keys
+
+
+def _searched(matrix: Matrix, attempt: int, kept: Checkpoint | None, begin: Callable[[str], Report]) -> Iterator[Array]:
+    """The detours (Q, 3) in every tile of rows, as i, j and k: each tile's search is kept."""
+    n = len(matrix.length)
+    report = begin(f"shorter ways, round {attempt + 1}")
+    for first in range(0, n, TILE):
+        name = f"ways-{attempt}-{first:06d}"
+        if kept is not None and kept.has(name):
+            yield kept.read(name)["ways"]
+        else:
+            ways = np.stack(matrix.detours(first), axis=1)
+            if kept is not None:
+                kept.keep(name, {"ways": ways})
+            yield ways
+        report(min(first + TILE, n), n, "")
 
 
 def _detours(x: Array, matrix: Matrix, i: Array, j: Array, k: Array, attempt: int) -> Iterator[Task]:
@@ -236,11 +289,10 @@ def _pairs(n: int, m: int, symmetric: bool) -> Iterator[tuple[Array, Array]]:
         yield i, k - before[i] + (i + 1 if symmetric else 0)
 
 
-def _shown(found: Iterator[tuple[Task, Answer]], pairs: int, show: bool) -> Iterator[tuple[Task, Answer]]:
+def _shown(found: Iterator[tuple[Task, Answer]], pairs: int, report: Report) -> Iterator[tuple[Task, Answer]]:
     """The same, with a bar that moves as they come."""
-    with bars(show) as begin:
-        report, done = begin("distances"), 0
-        for task, answer in found:
-            yield task, answer
-            done += len(answer.length)
-            report(done, pairs, f"{done} of {pairs} paths")
+    done = 0
+    for task, answer in found:
+        yield task, answer
+        done += len(answer.length)
+        report(done, pairs, f"{done} of {pairs} paths")

@@ -19,8 +19,11 @@ _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 """What every program writes as a number. `float` takes more: 1_000, nan, digits of any script."""
 
-_NO_NUMBER = ("nan", "inf", "infinity", "na", "n/a", "null", "none", "?", "")
-"""What programs write for numbers that are none, perhaps with a sign: a line of nothing else is a row, not a header."""
+_MISSING = {
+    *("nan", "inf", "infinity", "na", "n/a", "n.a.", "<na>", "null", "none", "nil", "missing", "?", ".", "-", "--"),
+    *("#n/a", "#na", "#value!", "#div/0!", "1.#qnan"),
+}
+"""What people and programs write for numbers that are none: a first line with one of them may be a row."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -95,8 +98,11 @@ def read_data(
 
 
 def _standardized(table: Table, path: Path) -> Table:
-    center, scale = table.values.mean(axis=0), table.values.std(axis=0)
-    flat = [name for name, spread in zip(table.columns, scale, strict=True) if not spread > 0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        center, scale = table.values.mean(axis=0), table.values.std(axis=0)
+    if not np.isfinite(scale).all():
+        raise ValueError(f"{path}: the numbers are too large to be standardised: divide them first.")
+    flat = [name for name, spread in zip(table.columns, np.ptp(table.values, axis=0), strict=True) if spread == 0]
     if flat:
         raise ValueError(
             f"{path}: column {flat[0]} is the same in every row and cannot be standardised: leave it out by choosing "
@@ -119,14 +125,16 @@ def _read_numpy(path: Path, columns: list[str] | None, index: str | None) -> Tab
         raise ValueError(f"{path} should hold an array of shape (n, D), a row a point; its shape is {values.shape}.")
     names = [f"x{i}" for i in range(values.shape[1])]
     chosen, label = _choose(names, columns, index, path)
-    labels = None if label is None else tuple(f"{value:g}" for value in values[:, label])
+    labels = (
+        None if label is None else tuple(str(int(v)) if v.is_integer() else repr(v) for v in values[:, label].tolist())
+    )
     return Table(values[:, chosen], tuple(names[k] for k in chosen), labels)
 
 
 def _read_text(path: Path, delimiter: str, columns: list[str] | None, index: str | None, header: bool | None) -> Table:
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.reader(stream, delimiter=delimiter)
+            reader = csv.reader(stream, delimiter=delimiter, strict=True)
             rows = [(reader.line_num, [] if len(row) == 1 and row[0].isspace() else row) for row in reader]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read as text in UTF-8 ({error}): save it as that.") from None
@@ -145,8 +153,13 @@ def _read_text(path: Path, delimiter: str, columns: list[str] | None, index: str
             expected = f"{width} columns were expected, as in the first line"
             raise ValueError(f"{path}, line {line}: {expected}, {len(row)} arrived; {split}.")
     if header is None:
-        first = rows[0][1]
-        header = not (any(map(_NUMBER.fullmatch, first)) or all(map(_is_no_number, first)))
+        header = not any(map(_NUMBER.fullmatch, rows[0][1]))
+        missing = [cell.strip() for cell in rows[0][1] if cell.strip().lower().lstrip("+-") in _MISSING]
+        if header and missing:
+            raise ValueError(
+                f"{path}: the first line has {missing[0]!r}, and may be a header or a row: say which, by --header or "
+                "--no-header (header=True or False)."
+            )
     names = [cell.strip() for cell in rows.pop(0)[1]] if header else [f"x{i}" for i in range(width)]
     if not rows:
         raise ValueError(f"{path} has a header and no rows.")
@@ -170,16 +183,12 @@ def _read_text(path: Path, delimiter: str, columns: list[str] | None, index: str
     return Table(values, tuple(names[k] for k in chosen), labels)
 
 
-def _is_no_number(cell: str) -> bool:
-    return cell.strip().lstrip("+-").lower() in _NO_NUMBER
-
-
 def _choose(names: list[str], columns: list[str] | None, index: str | None, path: Path) -> tuple[list[int], int | None]:
     """The numbers of the columns asked for, by name or by number, and of the index; all others if none were."""
 
     def number(name: str) -> int:
         name = str(name).strip()
-        if name not in names and not (name.isdigit() and int(name) < len(names)):
+        if name not in names and not (name.isascii() and name.isdecimal() and int(name) < len(names)):
             raise ValueError(f"{path} has no column {name!r}; it has {', '.join(filter(None, names))}.")
         if names.count(name) > 1:
             raise ValueError(f"{path} has {names.count(name)} columns called {name!r}: say which by number, from 0.")

@@ -53,6 +53,16 @@ class Matrix(NamedTuple):
         found.certified[:] = True
         return found
 
+    @staticmethod
+    def lies_in(folder: Path) -> bool:
+        """Whether all files of a finished one are there."""
+        return all((folder / f"{name}.npy").exists() for name in KINDS)
+
+    @staticmethod
+    def opened(folder: Path) -> "Matrix":
+        """The files of a finished one: whoever writes into the arrays changes their own copy."""
+        return Matrix(**{name: np.load(folder / f"{name}.npy", mmap_mode="c") for name in KINDS})
+
     def finished(self) -> None:
         """Give files their names. Whoever has older ones open keeps those."""
         for name, array in self._asdict().items():
@@ -100,31 +110,29 @@ class Matrix(NamedTuple):
         sure = self.certified[rows] & np.isfinite(length)
         return np.where(sure, np.asarray(self.error[rows]) * length, 0.0)
 
-    def detours(self) -> Iterator[tuple[Array, Array, Array]]:
+    def detours(self, first: int) -> tuple[Array, Array, Array]:
         """Pairs i < k and points j by way of which they are nearer than by their own paths, by more than the errors.
 
-        (i, j, k), (Q,) each, for every tile of rows that has some.
+        (i, j, k), (Q,) each, with i in the tile of rows that begins at `first`.
         """
         n = len(self.length)
-        for first in range(0, n, TILE):
-            rows = slice(first, min(first + TILE, n))
-            reached = self.usable(rows)
-            best, via = np.full(reached.shape, np.inf), np.zeros(reached.shape, dtype=int)
-            size = max(1, SUMS // n)
-            for begin in range(0, n, size):
-                between = slice(begin, begin + size)
-                onward = self.usable(between)
-                for row, legs in enumerate(reached[:, between]):
-                    above = slice(first + row + 1, n)
-                    ways = legs[:, None] + onward[:, above]
-                    j = np.argmin(ways, axis=0)
-                    least = ways[j, np.arange(len(j))]
-                    nearer = least < best[row, above]
-                    best[row, above][nearer], via[row, above][nearer] = least[nearer], begin + j[nearer]
-            own = np.asarray(self.length[rows])
-            i, k = np.nonzero(best < np.where(np.isfinite(own), own - self.slack(rows), np.inf))
-            if len(i):
-                yield first + i, via[i, k], k
+        rows = slice(first, min(first + TILE, n))
+        reached = self.usable(rows)
+        best, via = np.full(reached.shape, np.inf), np.zeros(reached.shape, dtype=int)
+        size = max(1, SUMS // n)
+        for begin in range(0, n, size):
+            between = slice(begin, begin + size)
+            onward = self.usable(between)
+            for row, legs in enumerate(reached[:, between]):
+                above = slice(first + row + 1, n)
+                ways = legs[:, None] + onward[:, above]
+                j = np.argmin(ways, axis=0)
+                least = ways[j, np.arange(len(j))]
+                nearer = least < best[row, above]
+                best[row, above][nearer], via[row, above][nearer] = least[nearer], begin + j[nearer]
+        own = np.asarray(self.length[rows])
+        i, k = np.nonzero(best < np.where(np.isfinite(own), own - self.slack(rows), np.inf))
+        return first + i, via[i, k], k
 
 
 def _tiles(n: int) -> Iterator[tuple[slice, slice]]:

@@ -20,6 +20,10 @@ AHEAD = 2
 """Blocks handed out for every worker: one to work on, one to go on with."""
 
 
+PATIENCE = 60
+"""Seconds for the first worker of a cluster to appear."""
+
+
 class Task(NamedTuple):
     """A block of problems, and what it is called."""
 
@@ -109,8 +113,10 @@ def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
         if first is None:  # everything was done before: no need to wait for a worker
             return
         tasks = itertools.chain([first], tasks)
+        _require_a_worker(client)
         everywhere = client.submit(_same, metric, pure=False)
-        client.replicate([everywhere])
+        with contextlib.suppress(Exception):  # of a worker that is lost just now; who lacks the metric fetches it
+            client.replicate([everywhere])
         submit = lambda task: client.submit(_on_worker, everywhere, solver, cache, task, pure=False)
         waiting = as_completed(loop=client.loop)
         begun: dict[Any, Task] = {}
@@ -129,6 +135,13 @@ def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
             hand_out()
 
     return work
+
+
+def _require_a_worker(client: Any) -> None:
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError:
+        raise ValueError(f"the Dask cluster had no worker for {PATIENCE} seconds: start one, and call again.") from None
 
 
 def _same(metric: Metric) -> Metric:
