@@ -16,7 +16,7 @@ PACKAGE = pathlib.Path(od.__file__).parent
 ORDER = [
     "status", "progress", "_boundary", "checkpoint", "compilation", "batching", "datasets", "io", "elimination", "metrics", "torch", "models", "curves", "elements",
     "chords", "krylov", "judging", "roadmap", "solvers", "solving", "saving", "path", "maps", "workers", "matrix",
-    "distances", "gradients", "statistics", "plotting", "notebook", "__init__", "demo", "experiments", "explore", "cli", "__main__",
+    "distances", "gradients", "statistics", "plotting", "notebook", "__init__", "demo", "experiments", "explore", "output", "cli", "__main__",
 ]  # fmt: skip
 """The rooms in the order of the flow (docs/architecture.md): a room imports only from rooms before it."""
 

@@ -4,14 +4,12 @@ Exit codes: 0 done; 1 done, but some paths did not converge; 2 bad input or a fi
 3 a failure of the program or the machine; 130 stopped by Ctrl-C.
 """
 
-import csv
 import threading
 import time
 import traceback
 import warnings
 import webbrowser
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import orthodrome as od
-from orthodrome.checkpoint import write
+from orthodrome.output import draw, require_file, save, write_rows
 
 app = typer.Typer(
     help="Shortest paths and distances on manifolds learned from data.",
@@ -388,51 +386,3 @@ def choose_solver(rtol: float | None, mesh: int | None, tol: float | None) -> od
             "--rtol is for the default solver, --mesh and --tol are for FixedPoint: give one or the other."
         )
     return od.FixedPoint(mesh=10 if mesh is None else mesh, tol=0.1 if tol is None else tol)
-
-
-def require_file(file: Path | None, option: str, suffixes: list[str], data: Path) -> None:
-    """Refuse an output file of an unknown format, in a folder that does not exist, or over the data, before anything is
-    computed."""
-    if file is None:
-        return
-    if file.suffix.lower() not in suffixes:
-        raise ValueError(f"{option} should end in {' or '.join(suffixes)}; {file} arrived.")
-    if not file.parent.is_dir():
-        raise ValueError(f"the folder {file.parent} of {file} does not exist: make it first.")
-    if file.is_dir():
-        raise ValueError(f"{option} should be a file; {file} is a folder.")
-    if file.exists() and file.samefile(data):
-        raise ValueError(f"{option} would overwrite the data in {file}: choose another name.")
-
-
-def save(file: Path, put: Callable[[Any], None]) -> None:
-    """Write a file all at once: what is written may be mapped from the old one."""
-
-    def through(draft: Path) -> None:
-        with draft.open("wb") as stream:
-            put(stream)
-
-    write(file, through)
-
-
-def write_rows(file: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A csv file; Python writes numbers with enough digits to be read back exactly."""
-    with file.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(header)
-        writer.writerows(rows)
-
-
-def draw(metric: Any, found: Any, file: Path) -> None:
-    """The path over the data, in a file."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
-    od.plotting.scene(metric, ax=ax)
-    od.plotting.paths(found, ax=ax)
-    ax.set_title(f"length {found.length:.4g}, {'certified' if found.certified else 'not certified'}")
-    figure.savefig(file, dpi=150)
-    plt.close(figure)
