@@ -75,11 +75,11 @@ def read_data(
     """Read a data set (n, D), a row a point.
 
     csv and tsv may have a header: a first line without a single number in it, or whatever `header` says (True for one
-    whose names are years, say). npz files should hold one array, or one named `data`. `columns` takes some of the
-    columns, by name or by number; the others may then hold anything. `index` is the column that says what the rows are
-    called; a first column without a name, as pandas writes it, is one too. `standardize` gives every column mean 0 and
-    standard deviation 1. No row is ever dropped: a value that is missing or not a number is an error that names its
-    line.
+    whose names are years, say). A first line of words such as NA may be either, and is refused until `header` says.
+    npz files should hold one array, or one named `data`. `columns` takes some of the columns, by name or by number; the
+    others may then hold anything. `index` is the column that says what the rows are called; a first column without a
+    name, as pandas writes it, is one too. `standardize` gives every column mean 0 and standard deviation 1. No row is
+    ever dropped: a value that is missing or not a number is an error that names its line.
     """
     path = Path(file)
     if not path.exists():
