@@ -1,13 +1,15 @@
-"""A convolutional PyTorch decoder, ten latent dimensions, 28 × 28 outputs: a batch of geodesics, beside stochman's.
+"""A convolutional PyTorch decoder, ten latent dimensions, 28 × 28 outputs: a batch of geodesics,
+beside stochman's.
 
     python benchmarks/decoders.py                  # 100 geodesics each (some minutes)
     python benchmarks/decoders.py --pairs 10       # a quick look
 
-The decoder (transposed convolutions, batch norm) is trained here as an autoencoder of MNIST for a few epochs. Everybody gets
-the same decoder, the same pairs of codes of images and the same machine; what compiles has compiled. stochman runs as its
-documentation says, in float32. All energies are measured the same way, in float64: ½ Σ ‖chord‖² / Δt on 400 chords.
-`Energy` is one descent from the straight line, as stochman is; it is judged afterwards, and that is not in its time. `Auto`
-tries several starts where it sees reason to, refines and judges: all of that is in its time.
+The decoder (transposed convolutions, batch norm) is trained here as an autoencoder of MNIST for a
+few epochs. Everybody gets the same decoder, the same pairs of codes of images and the same machine;
+what compiles has compiled. stochman runs as its documentation says, in float32. All energies are
+measured the same way, in float64: ½ Σ ‖chord‖² / Δt on 400 chords. `Energy` is one descent from the
+straight line, as stochman is; it is judged afterwards, and that is not in its time. `Auto` tries
+several starts where it sees reason to, refines and judges: all of that is in its time.
 """
 
 import argparse
@@ -21,7 +23,11 @@ import numpy as np
 import orthodrome as od
 
 LATENT, CHORDS = 10, 400
-SOLVERS = od.Energy(elements=2, tol=1e-2), od.Energy(elements=4, degree=2, tol=1e-2), od.Auto(rtol=1e-2)
+SOLVERS = (
+    od.Energy(elements=2, tol=1e-2),
+    od.Energy(elements=4, degree=2, tol=1e-2),
+    od.Auto(rtol=1e-2),
+)
 
 
 def trained(seed=0, epochs=10):
@@ -53,7 +59,8 @@ def trained(seed=0, epochs=10):
 
 
 def disagreement(decoder, points, rng):
-    """The largest difference between from_torch and torch itself: value, derivative, second derivative."""
+    """The largest difference between from_torch and torch itself: value, derivative, second
+    derivative."""
     import jax
     import jax.numpy as jnp
 
@@ -62,7 +69,10 @@ def disagreement(decoder, points, rng):
         slope = lambda y: jax.jvp(g, (y,), (v,))[1]
         return g(x), *jax.jvp(slope, (x,), (v,))
 
-    ours, theirs = (od.from_torch(decoder, np.zeros((1, LATENT)), callback=callback) for callback in (False, True))
+    ours, theirs = (
+        od.from_torch(decoder, np.zeros((1, LATENT)), callback=callback)
+        for callback in (False, True)
+    )
     found = np.zeros(3)
     with jax.enable_x64(True):
         for x in points:
@@ -92,7 +102,9 @@ def by_stochman(decoder, a, b):
             return decoder(c.reshape(-1, LATENT)).reshape(*c.shape[:-1], -1)
 
     began = time.perf_counter()
-    curve, _ = Surface().connecting_geodesic(*(torch.tensor(x, dtype=torch.float32) for x in (a, b)))
+    curve, _ = Surface().connecting_geodesic(
+        *(torch.tensor(x, dtype=torch.float32) for x in (a, b))
+    )
     seconds = time.perf_counter() - began
     with torch.no_grad():
         points = curve(torch.linspace(0, 1, CHORDS + 1)).double().numpy()
@@ -116,7 +128,10 @@ def main(pairs=100, epochs=10, peers=True, solvers=SOLVERS):
     i, j = rng.choice(len(codes), (2, pairs), replace=False)
     a, b = codes[i], codes[j]
     value, slope, second = disagreement(decoder, codes[i[:3]], rng)
-    print(f"from_torch differs from torch by {value:.0e}, its derivatives by {slope:.0e} and {second:.0e}")
+    print(
+        f"from_torch differs from torch by {value:.0e}, its derivatives by {slope:.0e} and "
+        f"{second:.0e}"
+    )
     metric = od.Pullback(od.from_torch(decoder, np.zeros((1, LATENT))))
     t = np.linspace(0, 1, CHORDS + 1)[:, None]
     found = {"straight lines": (energies(decoder, a[:, None] + t * (b - a)[:, None]), 0.0, 0.0)}
@@ -126,7 +141,10 @@ def main(pairs=100, epochs=10, peers=True, solvers=SOLVERS):
     if peers:
         curves, seconds = by_stochman(decoder, a, b)
         found["stochman"] = energies(decoder, curves), seconds, 0.0
-    print(f"{pairs} geodesics\n{'':44}{'energy':>10}{'seconds':>10}{'certified':>11}{'speed-up':>10}{'no worse':>10}")
+    print(
+        f"{pairs} "
+        f"geodesics\n{'':44}{'energy':>10}{'seconds':>10}{'certified':>11}{'speed-up':>10}{'no worse':>10}"
+    )
     for name, (energy, seconds, certified) in found.items():
         print(f"{name:44}{energy.mean():10.4f}{seconds:10.2f}{certified:11.0%}", end="")
         if peers and seconds:

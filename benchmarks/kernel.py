@@ -1,8 +1,10 @@
-"""LocalPCA's acceleration against the roofline: the bare `exp` over the same entries plus the same matrix products.
+"""LocalPCA's acceleration against the roofline: the bare `exp` over the same entries plus the same
+matrix products.
 
     python benchmarks/kernel.py
 
-One thread; points in the same chunks as the library's. The smallest of several times, in microseconds a point.
+One thread; points in the same chunks as the library's. The smallest of several times, in
+microseconds a point.
 """
 
 import json
@@ -35,22 +37,31 @@ def best(function, *args):
 
 
 def roofline(n, D, size):
-    """Seconds a point of exp over (size, C) and of the products that f needs, for all blocks of C data."""
+    """Seconds a point of exp over (size, C) and of the products that f needs, for all blocks of C
+    data."""
     C, blocks = (n, 1) if n <= ONE_BLOCK else (BLOCK, -(-n // BLOCK))
     sweeps = 1 if D <= local_pca.FEW_SLOPES else 2
     w, x = jnp.full((size, C), -1.0), jnp.ones((size, D))
     repeats = max(1, 2_000_000 // (size * C))
 
     def chain(step, carry):  # each repetition waits for the one before
-        return jax.jit(lambda c, *a: jax.lax.fori_loop(0, repeats, lambda _, c: step(c, *a), c)), carry
+        return jax.jit(
+            lambda c, *a: jax.lax.fori_loop(0, repeats, lambda _, c: step(c, *a), c)
+        ), carry
 
     exponential, e0 = chain(lambda c: jnp.exp(c * 0.5 - 1.0), w)
     bare = best(exponential, e0) / repeats * sweeps
     in_ = [D] if sweeps == 1 else [D, D, D, D, D]
-    out = [moments.monomials(jnp.ones((1, D)), 3).shape[1]] if sweeps == 1 else [2 * D + 1, 2 * D + 1, D + 1]
+    out = (
+        [moments.monomials(jnp.ones((1, D)), 3).shape[1]]
+        if sweeps == 1
+        else [2 * D + 1, 2 * D + 1, D + 1]
+    )
     products = 0.0
     for k in in_:
-        times, t0 = chain(lambda c, y: c * 0.5 + (c[:, :1] + x[:, :1] + jnp.ones((size, len(y)))) @ y, w)
+        times, t0 = chain(
+            lambda c, y: c * 0.5 + (c[:, :1] + x[:, :1] + jnp.ones((size, len(y)))) @ y, w
+        )
         plain, _ = chain(lambda c, y: c * 0.5 + c[:, :1] + y[:1], w)
         y = jnp.ones((k, C))
         products += max(best(times, t0, y) - best(plain, t0, y), 0.0) / repeats
@@ -83,7 +94,10 @@ def main(out=None):
                 f, size = acceleration(n, D, rng)
                 floor = roofline(n, D, size)
                 rows.append({"n": n, "D": D, "f": f, "roofline": floor})
-                print(f"| {n} | {D} | {f * 1e6:.2f} | {floor * 1e6:.2f} | {f / floor:.2f} |", flush=True)
+                print(
+                    f"| {n} | {D} | {f * 1e6:.2f} | {floor * 1e6:.2f} | {f / floor:.2f} |",
+                    flush=True,
+                )
     if out:
         Path(out).write_text(json.dumps(rows, indent=1))
 

@@ -1,9 +1,10 @@
-"""How long the page waits for a path: from scratch, and while an end is dragged, through the real server.
+"""How long the page waits for a path: from scratch, and while an end is dragged, through the real
+server.
 
     python benchmarks/page.py
 
-On 1,000 points of the two moons: fifty random pairs, and forty small moves of an end, each answer with its certificate,
-spread and everything else that the page shows, over HTTP on this machine.
+On 1,000 points of the two moons: fifty random pairs, and forty small moves of an end, each answer
+with its certificate, spread and everything else that the page shows, over HTTP on this machine.
 """
 
 import http.client
@@ -27,26 +28,40 @@ def main(points: int = 1000, pairs: int = 50, moves: int = 40) -> None:
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / "moons.npy", data)
-        command = [sys.executable, "-m", "orthodrome", "explore", "moons.npy", "--no-browser", "--port", "0"]
+        command = [
+            sys.executable,
+            "-m",
+            "orthodrome",
+            "explore",
+            "moons.npy",
+            "--no-browser",
+            "--port",
+            "0",
+        ]
         with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
             address = process.stdout.readline().strip().removeprefix("http://").rstrip("/")
             line = http.client.HTTPConnection(address, timeout=600)
 
             def ask(request):
                 began = time.perf_counter()
-                line.request("POST", "/api/path", json.dumps(request), {"Content-Type": "application/json"})
+                line.request(
+                    "POST", "/api/path", json.dumps(request), {"Content-Type": "application/json"}
+                )
                 answer = json.loads(line.getresponse().read())
                 return 1e3 * (time.perf_counter() - began), answer
 
             def shown(what, times, answers):
                 certified = sum(answer["certified"] for answer in answers)
                 print(
-                    f"{what:<22} median {np.median(times):5.1f} ms, nine of ten below {np.quantile(times, 0.9):5.1f}, "
+                    f"{what:<22} median {np.median(times):5.1f} ms, nine of ten below "
+                    f"{np.quantile(times, 0.9):5.1f}, "
                     f"slowest {max(times):6.1f}; {certified} of {len(answers)} certified",
                     flush=True,
                 )
 
-            ends = [{"start": int(a), "end": int(b)} for a, b in rng.integers(0, points, (pairs, 2))]
+            ends = [
+                {"start": int(a), "end": int(b)} for a, b in rng.integers(0, points, (pairs, 2))
+            ]
             for pair in ends[:FIRST]:
                 ask(pair)
             shown("from scratch", *zip(*map(ask, ends[FIRST:]), strict=True))

@@ -1,4 +1,5 @@
-"""How the cost of a path grows: with the data, the dimension, the number of pairs, the mesh; and what the first path costs.
+"""How the cost of a path grows: with the data, the dimension, the number of pairs, the mesh; and
+what the first path costs.
 
 python benchmarks/scaling.py                     # everything, some minutes
 python benchmarks/scaling.py data dimension      # only these
@@ -36,7 +37,8 @@ def data():
     """A wavy sheet in space with one datum a unit of area; paths of 8 to 16 units in its middle."""
     sizes, found = [1000, 10_000, 100_000, 1_000_000], []
     print(
-        "\n| data n | LocalPCA(data), s | LocalPCA(data, sigma, rho), s | first call, s | ms a path | certified |\n|---|---|---|---|---|---|"
+        "\n| data n | LocalPCA(data), s | LocalPCA(data, sigma, rho), s | first call, s | ms a "
+        "path | certified |\n|---|---|---|---|---|---|"
     )
     for n in sizes:
         rng = np.random.default_rng(0)
@@ -61,7 +63,8 @@ def data():
         first = time.perf_counter() - began
         found.append(seconds(metric, a[keep], b[keep], None))
         print(
-            f"| {n} | {chosen:.1f} | {given:.1f} | {first:.0f} | {found[-1][0] * 1e3:.1f} | {found[-1][1]:.0%} |",
+            f"| {n} | {chosen:.1f} | {given:.1f} | {first:.0f} | {found[-1][0] * 1e3:.1f} | "
+            f"{found[-1][1]:.0%} |",
             flush=True,
         )
     return sizes, {"Auto()": [t for t, _ in found]}
@@ -69,9 +72,16 @@ def data():
 
 def dimension():
     """The semicircle in D dimensions, 200 data, 199 paths from one of them."""
-    sizes, solvers = [2, 5, 10, 20, 50, 100], {"FixedPoint(mesh=20)": od.FixedPoint(mesh=20), "Auto()": od.Auto()}
+    sizes, solvers = (
+        [2, 5, 10, 20, 50, 100],
+        {"FixedPoint(mesh=20)": od.FixedPoint(mesh=20), "Auto()": od.Auto()},
+    )
     found = {name: [] for name in solvers}
-    print("\n| D | " + " | ".join(f"{name}, ms a path | certified" for name in solvers) + " |\n|---|---|---|---|---|")
+    print(
+        "\n| D | "
+        + " | ".join(f"{name}, ms a path | certified" for name in solvers)
+        + " |\n|---|---|---|---|---|"
+    )
     for D in sizes:
         points = od.datasets.semicircle_in(D, 200, random_state=0)
         metric = od.LocalPCA(points, 0.3 * np.sqrt(D / 2), 0.01)
@@ -96,7 +106,10 @@ def pairs():
         od.distance(metric, points[i[:count]], points[j[:count]], od.Auto(effort=2))
         found.append(time.perf_counter() - began if count > 100 else np.nan)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"| {count} | {found[-1]:.1f} | {found[-1] / count * 1e3:.2f} | {peak:.2f} |", flush=True)
+        print(
+            f"| {count} | {found[-1]:.1f} | {found[-1] / count * 1e3:.2f} | {peak:.2f} |",
+            flush=True,
+        )
     return sizes[1:], {"Auto(effort=2), whole call": found[1:]}
 
 
@@ -107,13 +120,18 @@ def mesh():
     metric = od.LocalPCA(points, 0.15, 0.01)
     print("\n| knots N | ms a path |\n|---|---|")
     for N in sizes:
-        found.append(seconds(metric, np.broadcast_to(points[0], (199, 2)), points[1:], od.FixedPoint(mesh=N))[0])
+        found.append(
+            seconds(
+                metric, np.broadcast_to(points[0], (199, 2)), points[1:], od.FixedPoint(mesh=N)
+            )[0]
+        )
         print(f"| {N} | {found[-1] * 1e3:.2f} |", flush=True)
     return sizes, {"FixedPoint(mesh=N)": found}
 
 
 def start():
-    """Seconds of fresh processes: importing jax, and the first path with compiled code in the cache."""
+    """Seconds of fresh processes: importing jax, and the first path with compiled code in the
+    cache."""
     code = """
 import time; began = time.perf_counter()
 import orthodrome as od
@@ -122,14 +140,23 @@ data = od.datasets.two_moons(400, random_state=0)
 path = od.shortest_path(od.LocalPCA(data, 0.15, 0.01), data[0], data[1])
 print(time.perf_counter() - began)
 """
-    bare = "import time; began = time.perf_counter()\nimport jax\nprint(time.perf_counter() - began)"
+    bare = (
+        "import time; began = time.perf_counter()\nimport jax\nprint(time.perf_counter() - began)"
+    )
     run = lambda text: float(
-        subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", text], capture_output=True, text=True, check=True
+        ).stdout
     )
     with tempfile.TemporaryDirectory() as folder:
         cold = run(code.format(folder=folder))
-        warm, jax_alone = (min(run(text) for _ in range(3)) for text in (code.format(folder=folder), bare))
-    print(f"\nimport jax {jax_alone:.1f} s; first path, nothing in the cache {cold:.1f} s, warm cache {warm:.1f} s")
+        warm, jax_alone = (
+            min(run(text) for _ in range(3)) for text in (code.format(folder=folder), bare)
+        )
+    print(
+        f"\nimport jax {jax_alone:.1f} s; first path, nothing in the cache {cold:.1f} s, warm "
+        f"cache {warm:.1f} s"
+    )
     return
 
 
@@ -142,7 +169,9 @@ def draw(results, file):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(results), figsize=(3.6 * len(results), 3.4), layout="constrained")
+    figure, axes = plt.subplots(
+        1, len(results), figsize=(3.6 * len(results), 3.4), layout="constrained"
+    )
     for ax, (name, (x, lines)) in zip(np.atleast_1d(axes), results.items(), strict=True):
         for label, y in lines.items():
             ax.loglog(x, np.array(y) * 1e3, "o-", label=f"{label}: exponent {exponent(x, y):.2f}")

@@ -4,9 +4,10 @@
     python benchmarks/speed.py --full          # all of them on more pairs; decoders too
     python benchmarks/speed.py --out folder    # also writes speed.json and speed.png
 
-Each solver gets the same metric and the same pairs, warm: what compiles has compiled. Lengths are all measured by one
-quadrature on the curve that was returned; the reference is the shortest curve that anyone found. finslerax runs one by one
-and vmapped, and the better time counts. What is not installed is left out with a line (`make peers` installs it).
+Each solver gets the same metric and the same pairs, warm: what compiles has compiled. Lengths are
+all measured by one quadrature on the curve that was returned; the reference is the shortest curve
+that anyone found. finslerax runs one by one and vmapped, and the better time counts. What is not
+installed is left out with a line (`make peers` installs it).
 """
 
 import argparse
@@ -43,7 +44,8 @@ def decoder(d, rng):
 
 
 def workload(name):
-    """A metric and pairs: 199 from one point of the semicircle, 780 between 40 data, or all between some codes."""
+    """A metric and pairs: 199 from one point of the semicircle, 780 between 40 data, or all between
+    some codes."""
     if name in DECODERS:
         d, count = DECODERS[name]
         rng = np.random.default_rng(0)
@@ -93,9 +95,13 @@ def vmapped(metric, a, b):
     from finslerax.geometry import EuclideanSpace, Riemannian, SegmentQuadratureMetric
     from finslerax.solvers import GaussNewtonGeodesic
 
-    space = SegmentQuadratureMetric(Riemannian(EuclideanSpace(a.shape[1]), metric.tensor_at), nquad=2)
+    space = SegmentQuadratureMetric(
+        Riemannian(EuclideanSpace(a.shape[1]), metric.tensor_at), nquad=2
+    )
     solver = GaussNewtonGeodesic(iterations=200)
-    solve = jax.jit(jax.vmap(lambda x, y: solver.solve(space, x, y, 100, None, train_mode=False).xs))
+    solve = jax.jit(
+        jax.vmap(lambda x, y: solver.solve(space, x, y, 100, None, train_mode=False).xs)
+    )
     jax.block_until_ready(solve(a, b))
     began = time.perf_counter()
     jax.block_until_ready(solve(a, b))
@@ -120,7 +126,11 @@ def measure(name, full):
     metric, a, b = workload(name)
     found = {}
     for solver, run, count in rows(full):
-        which = np.arange(len(a)) if count is None else np.unique(np.linspace(0, len(a) - 1, count).astype(int))
+        which = (
+            np.arange(len(a))
+            if count is None
+            else np.unique(np.linspace(0, len(a) - 1, count).astype(int))
+        )
         try:
             points, said, seconds, first = run(metric, a[which], b[which])
         except Exception as error:
@@ -128,7 +138,14 @@ def measure(name, full):
             continue
         length = np.array([np.inf if p is None else peers.length(metric, p) for p in points])
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        found[solver] = {"which": which, "length": length, "said": said, "s": seconds, "first": first, "peak": peak}
+        found[solver] = {
+            "which": which,
+            "length": length,
+            "said": said,
+            "s": seconds,
+            "first": first,
+            "peak": peak,
+        }
         print(f"\r  {name}: {solver:40s}", end="", file=sys.stderr, flush=True)
     print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
     best = np.full(len(a), np.inf)
@@ -144,12 +161,14 @@ def table(name, found):
     ours_ = found["Auto()"]["s"]
     print(f"\n{name}\n")
     print(
-        "| solver | pairs | calls itself solved | within 0.1 % | median excess | ms a path | times `Auto()` | first call, s |"
+        "| solver | pairs | calls itself solved | within 0.1 % | median excess | ms a path | "
+        "times `Auto()` | first call, s |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for solver, row in found.items():
         print(
-            f"| {solver} | {row['pairs']} | {np.mean(row['said']):.0%} | {row['close']:.1%} | {row['error']:.0e} "
+            f"| {solver} | {row['pairs']} | {np.mean(row['said']):.0%} | {row['close']:.1%} | "
+            f"{row['error']:.0e} "
             f"| {row['s'] * 1e3:.2f} | {row['s'] / ours_:.1f} | {row['first']:.1f} |"
         )
     peak = max(row["peak"] for solver, row in found.items() if "(" in solver)
@@ -164,7 +183,9 @@ def draw(results, file):
     import matplotlib.pyplot as plt
 
     count = len(results)
-    figure, axes = plt.subplots(1, count, figsize=(3.0 * count, 3.4), sharex=True, sharey=True, layout="constrained")
+    figure, axes = plt.subplots(
+        1, count, figsize=(3.0 * count, 3.4), sharex=True, sharey=True, layout="constrained"
+    )
     families = {
         "Auto": ("orthodrome, Auto", "C3", "*"),
         "FixedPoint": ("orthodrome, the paper's FixedPoint", "C0", "o"),
@@ -175,16 +196,31 @@ def draw(results, file):
     }
     for ax, (name, found) in zip(np.atleast_1d(axes), results.items(), strict=True):
         for family, (label, color, marker) in families.items():
-            mine = [(r["s"] * 1e3, 100 * r["close"]) for solver, r in found.items() if solver.startswith(family)]
+            mine = [
+                (r["s"] * 1e3, 100 * r["close"])
+                for solver, r in found.items()
+                if solver.startswith(family)
+            ]
             if mine:
                 size = 140 if marker == "*" else 30
-                ax.scatter(*zip(*mine, strict=True), color=color, label=label, s=size, marker=marker, zorder=3)
+                ax.scatter(
+                    *zip(*mine, strict=True),
+                    color=color,
+                    label=label,
+                    s=size,
+                    marker=marker,
+                    zorder=3,
+                )
         ax.set(xscale="log", title=name, ylim=(-4, 107))
         ax.grid(alpha=0.3)
     np.atleast_1d(axes)[0].set_ylabel("% within 0.1 % of the shortest")
-    figure.supxlabel("milliseconds a path (each library at its defaults and tuned)", fontsize="medium")
+    figure.supxlabel(
+        "milliseconds a path (each library at its defaults and tuned)", fontsize="medium"
+    )
     handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False, fontsize="small")
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=6, frameon=False, fontsize="small"
+    )
     figure.savefig(file, dpi=130)
 
 
@@ -201,7 +237,10 @@ def main():
         table(name, results[name])
     if asked.out:
         asked.out.mkdir(parents=True, exist_ok=True)
-        plain = {k: {s: {x: float(np.mean(y)) for x, y in r.items()} for s, r in f.items()} for k, f in results.items()}
+        plain = {
+            k: {s: {x: float(np.mean(y)) for x, y in r.items()} for s, r in f.items()}
+            for k, f in results.items()
+        }
         (asked.out / "speed.json").write_text(json.dumps(plain, indent=1))
         draw(results, asked.out / "speed.png")
 

@@ -1,8 +1,10 @@
-"""A distance matrix of some 2,000 paths whose process is killed at random moments, and one whose Dask worker is.
+"""A distance matrix of some 2,000 paths whose process is killed at random moments, and one whose
+Dask worker is.
 
     python benchmarks/survival.py [--points 64] [--kills 10]
 
-Both should end bit by bit as the undisturbed one does. Also says how much faster two Dask workers are than one.
+Both should end bit by bit as the undisturbed one does. Also says how much faster two Dask workers
+are than one.
 """
 
 import argparse
@@ -33,7 +35,9 @@ def job(points: int, folder: str | None, client: object = None) -> tuple:
     distances.BLOCK = BLOCK
     data = od.datasets.semicircle(200, random_state=0)
     metric = od.LocalPCA(data, sigma=0.15, rho=0.01)
-    return od.distance_matrix(metric, data[:points], return_info=True, checkpoint=folder, client=client)
+    return od.distance_matrix(
+        metric, data[:points], return_info=True, checkpoint=folder, client=client
+    )
 
 
 def same(one: tuple, two: tuple) -> bool:
@@ -42,7 +46,8 @@ def same(one: tuple, two: tuple) -> bool:
 
 
 def killed(points: int, kills: int, alone: tuple, seconds: float) -> int:
-    """Kill the process at random moments after its first new block, going on each time; returns how many kills hit it.
+    """Kill the process at random moments after its first new block, going on each time; returns how
+    many kills hit it.
 
     `seconds`: what all blocks take.
     """
@@ -71,7 +76,11 @@ def on_dask(points: int, workers: int, lose_one: bool) -> tuple[float, tuple]:
     with (
         tempfile.TemporaryDirectory() as home,
         LocalCluster(
-            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, env=ONE_CORE
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address=None,
+            env=ONE_CORE,
         ) as cluster,
         Client(cluster) as client,
     ):
@@ -108,7 +117,10 @@ def main() -> None:
     seconds = time.perf_counter() - began
     print(f"{pairs} paths, undisturbed: {seconds:.1f} s")
     hit = killed(options.points, options.kills, alone, seconds)
-    print(f"kill -9 at {options.kills} random moments ({hit} of them while it ran): bit by bit the same")
+    print(
+        f"kill -9 at {options.kills} random moments ({hit} of them while it ran): bit by bit the "
+        "same"
+    )
     many = 3 * options.points
     alone = job(many, None)
     one, found = on_dask(many, 1, lose_one=False)
@@ -117,7 +129,8 @@ def main() -> None:
     assert same(alone, found), "not the same"
     pairs = many * (many - 1) // 2
     print(
-        f"Dask, {pairs} paths: one worker {one:.1f} s, two {two:.1f} s, {one / two:.2f} times as fast; the same result"
+        f"Dask, {pairs} paths: one worker {one:.1f} s, two {two:.1f} s, {one / two:.2f} times as "
+        "fast; the same result"
     )
     lost, found = on_dask(many, 2, lose_one=True)
     assert same(alone, found), "not the same"

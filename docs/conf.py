@@ -44,7 +44,8 @@ SETTING = re.compile(r"^((?:\w+)(?:, \w+)*): ")
 def as_rest(app, what, name, obj, options, lines):
     """The library's docstrings are plain text with `code` in it; Sphinx wants reStructuredText.
 
-    Indented lines after an empty one are code; lines that begin with names and a colon are a list of settings.
+    Indented lines after an empty one are code; lines that begin with names and a colon are a list
+    of settings.
     """
     if obj is orthodrome.Status:
         lines += ["", *(f"{status.name}: {status.sentence}." for status in obj)]
@@ -75,7 +76,9 @@ def as_rest(app, what, name, obj, options, lines):
 def escaped(line):
     """Without meaning to reStructuredText, but for `code`."""
     parts = re.split(r"(`[^`]*`)", line)
-    return "".join(part if part.startswith("`") else re.sub(r"([*|_\\])", r"\\\1", part) for part in parts)
+    return "".join(
+        part if part.startswith("`") else re.sub(r"([*|_\\])", r"\\\1", part) for part in parts
+    )
 
 
 def setup(app):

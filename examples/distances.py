@@ -1,6 +1,8 @@
-"""Distances between images, measured in the latent space: all pairs, and whether near ones are alike.
+"""Distances between images, measured in the latent space: all pairs, and whether near ones are
+alike.
 
-python examples/distances.py --out demo          # demo/distances.png, and a line for each kind of distance
+python examples/distances.py --out demo          # demo/distances.png, and a line for each kind of
+distance
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +24,10 @@ def main(out, images, labels, vae, each=12, seed=0, solver=None):
     """Writes the picture; returns it and both matrices of distances."""
     rng = np.random.default_rng(seed)
     some = np.concatenate(
-        [rng.choice(np.flatnonzero(labels == kind), each, replace=False) for kind in np.unique(labels)]
+        [
+            rng.choice(np.flatnonzero(labels == kind), each, replace=False)
+            for kind in np.unique(labels)
+        ]
     )
     codes, labels = vae.encode(images[some]), labels[some]
 
@@ -30,7 +35,9 @@ def main(out, images, labels, vae, each=12, seed=0, solver=None):
     straight = cdist(codes, codes)
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 4.3), layout="constrained")
-    for ax, D, title in zip(axes, (shortest, straight), ("along the data", "straight through"), strict=True):
+    for ax, D, title in zip(
+        axes, (shortest, straight), ("along the data", "straight through"), strict=True
+    ):
         ax.imshow(D / np.median(D), cmap="viridis_r", vmin=0, vmax=2)
         middles = (np.arange(len(np.unique(labels))) + 0.5) * each - 0.5
         ax.set(title=title, xticks=middles, yticks=middles)
@@ -47,5 +54,7 @@ if __name__ == "__main__":
     _, D, E, kinds, told = main(given.out, pictures, kinds, model(given.out, pictures))
     print(f"{np.mean(told.certified):.0%} of the paths certified")
     for name, distances in (("shortest paths", D), ("straight lines", E)):
-        print(f"{name}: {alike(distances, kinds):.0%} of the images have neighbours of their own kind")
+        print(
+            f"{name}: {alike(distances, kinds):.0%} of the images have neighbours of their own kind"
+        )
     print(f"picture: {given.out / 'distances.png'}")

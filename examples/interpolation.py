@@ -2,10 +2,11 @@
 
     python examples/interpolation.py --out demo      # demo/interpolation.png (some minutes)
 
-Encode both images, find the shortest path between their codes, decode along it: three lines. The pairs are those whose
-straight lines blur most, of many at random; where the line decodes to two digits at once, a shortest path walks around.
-It does so on two metrics: that of the decoder, which avoids places without codes, and that of the decoder among images,
-which also avoids images unlike those it makes of the data (`ambient=`).
+Encode both images, find the shortest path between their codes, decode along it: three lines. The
+pairs are those whose straight lines blur most, of many at random; where the line decodes to two
+digits at once, a shortest path walks around.
+It does so on two metrics: that of the decoder, which avoids places without codes, and that of the
+decoder among images, which also avoids images unlike those it makes of the data (`ambient=`).
 """
 
 import matplotlib.pyplot as plt
@@ -38,7 +39,8 @@ def grey(images):
 
 
 def blurred_pairs(vae, codes, labels, count, rng):
-    """Of many random pairs of different digits, those whose straight lines are greyest compared with their ends."""
+    """Of many random pairs of different digits, those whose straight lines are greyest compared
+    with their ends."""
     i, j = rng.integers(len(codes), size=(2, CANDIDATES))
     blur = grey(vae.decode(lines(codes[i], codes[j])))
     chosen = {}
@@ -51,30 +53,46 @@ def blurred_pairs(vae, codes, labels, count, rng):
 
 
 def metrics_of(vae, codes, rng):
-    """By name: the decoder's metric, and that of its mean among the images it makes of some of the codes."""
+    """By name: the decoder's metric, and that of its mean among the images it makes of some of the
+    codes."""
     known = vae.decode(codes[rng.choice(len(codes), min(KNOWN, len(codes)), replace=False)])
-    return {"shortest path": vae.metric(), "among images": od.Pullback(vae.mean_, ambient=od.LocalPCA(known))}
+    return {
+        "shortest path": vae.metric(),
+        "among images": od.Pullback(vae.mean_, ambient=od.LocalPCA(known)),
+    }
 
 
 def main(out, images, labels, vae, pairs=3, seed=0, solver=None):
-    """Writes the picture and returns it with the paths, and how grey each way is on average, by name."""
+    """Writes the picture and returns it with the paths, and how grey each way is on average, by
+    name."""
     rng = np.random.default_rng(seed)
     codes = vae.encode(images)
     i, j = blurred_pairs(vae, codes, labels, pairs, rng)
     a, b = codes[i], codes[j]
 
-    paths = {name: od.shortest_path(metric, a, b, solver) for name, metric in metrics_of(vae, codes, rng).items()}
-    ways = {"straight line": lines(a, b)} | {name: path(np.linspace(0, 1, STEPS)) for name, path in paths.items()}
+    paths = {
+        name: od.shortest_path(metric, a, b, solver)
+        for name, metric in metrics_of(vae, codes, rng).items()
+    }
+    ways = {"straight line": lines(a, b)} | {
+        name: path(np.linspace(0, 1, STEPS)) for name, path in paths.items()
+    }
     decoded = {name: vae.decode(way) for name, way in ways.items()}
 
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(12, 0.52 * len(ways) * pairs + 0.6), width_ratios=[1, 2.2], layout="constrained"
+        1,
+        2,
+        figsize=(12, 0.52 * len(ways) * pairs + 0.6),
+        width_ratios=[1, 2.2],
+        layout="constrained",
     )
     left.scatter(*codes.T, s=1.5, color="0.75", lw=0)
     for name, style in zip(ways, (":", "--", "-"), strict=True):
         curves = lines(a, b) if name == "straight line" else paths[name](np.linspace(0, 1, 200))
         for k, curve in enumerate(curves):
-            left.plot(*curve.T, style, color=od.plotting.COLORS[k % 5], lw=1.5, label=None if k else name)
+            left.plot(
+                *curve.T, style, color=od.plotting.COLORS[k % 5], lw=1.5, label=None if k else name
+            )
     left.plot(*np.concatenate([a, b]).T, "o", color="k", ms=4)
     left.legend(loc="best", fontsize="small")
     left.set(title="latent space", xticks=[], yticks=[])

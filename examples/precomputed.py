@@ -1,6 +1,8 @@
-"""Whatever scikit-learn does with distances, along the data: clusters, an embedding, a classifier by neighbours.
+"""Whatever scikit-learn does with distances, along the data: clusters, an embedding, a classifier
+by neighbours.
 
-python examples/precomputed.py --out demo        # demo/precomputed.png, and a line for each (a minute)
+python examples/precomputed.py --out demo        # demo/precomputed.png, and a line for each (a
+minute)
 """
 
 import argparse
@@ -18,16 +20,21 @@ import orthodrome as od
 
 
 def clusters(D, labels):
-    """DBSCAN with the radius that serves these distances best; labels, and how well they agree with the true ones."""
+    """DBSCAN with the radius that serves these distances best; labels, and how well they agree with
+    the true ones."""
     radii = np.quantile(D[D > 0], np.linspace(0.01, 0.3, 30))
-    found = [DBSCAN(eps=radius, min_samples=4, metric="precomputed").fit(D).labels_ for radius in radii]
+    found = [
+        DBSCAN(eps=radius, min_samples=4, metric="precomputed").fit(D).labels_ for radius in radii
+    ]
     score = [adjusted_rand_score(labels, one) for one in found]
     return found[int(np.argmax(score))], max(score)
 
 
 def embedding(D):
     """A plane in which straight distances are as like D as can be."""
-    return MDS(2, metric="precomputed", init="classical_mds", n_init=1, random_state=0).fit_transform(D)
+    return MDS(
+        2, metric="precomputed", init="classical_mds", n_init=1, random_state=0
+    ).fit_transform(D)
 
 
 def classification(D, labels, few=3):
@@ -44,7 +51,8 @@ def classification(D, labels, few=3):
 
 
 def main(out, each=60, seed=0, solver=None):
-    """Two moons, by shortest paths and by straight lines: writes the picture, returns it and the scores."""
+    """Two moons, by shortest paths and by straight lines: writes the picture, returns it and the
+    scores."""
     data, labels = od.datasets.land_moons(each, noise=0.07, random_state=seed, return_labels=True)
     shortest = od.distance_matrix(od.LocalPCA(data, sigma=0.1, rho=1e-3), data, solver=solver)
     figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")

@@ -1,11 +1,13 @@
-"""What several test files share: learned metrics, a counter of compilations, drawing without a screen."""
+"""What several test files share: learned metrics, a counter of compilations, drawing without a
+screen."""
 
 import contextlib
 import gc
 import os
 import tempfile
 
-# Most of the tests' time goes into compiling: do it quickly rather than well, and once for all files and processes.
+# Most of the tests' time goes into compiling: do it quickly rather than well, and once for all
+# files and processes.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     compiled = tempfile.TemporaryDirectory()
     os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled.name
@@ -35,8 +37,8 @@ def semicircle():
 
 @pytest.fixture(autouse=True, scope="module")
 def start_afresh():
-    """Compiled code takes memory maps, of which a process may have only so many: start each file without any, and
-    without the figures that another one left open."""
+    """Compiled code takes memory maps, of which a process may have only so many: start each file
+    without any, and without the figures that another one left open."""
     yield
     plt.close("all")
     jax.clear_caches()

@@ -1,4 +1,5 @@
-"""The paper's formulas written out as they are printed: dense, slow, and independent of the library's own forms."""
+"""The paper's formulas written out as they are printed: dense, slow, and independent of the
+library's own forms."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,9 @@ def squared_exponential(t, s, i, j, lengthscale):
         k = jax.grad(k, 1)
     with jax.enable_x64(True):
         return np.asarray(
-            jax.jit(jax.vmap(jax.vmap(k, (None, 0)), (0, None)))(np.asarray(t, float), np.asarray(s, float))
+            jax.jit(jax.vmap(jax.vmap(k, (None, 0)), (0, None)))(
+                np.asarray(t, float), np.asarray(s, float)
+            )
         )
 
 
@@ -43,7 +46,9 @@ class Posterior:
         )
         K += np.diag([0, 0] + [noise] * len(knots))
         self.G = np.kron(V, K)
-        self._at_knots = {order: self.cross(knots, order) for order in (0, 1)}  # asked for in every iteration
+        self._at_knots = {
+            order: self.cross(knots, order) for order in (0, 1)
+        }  # asked for in every iteration
 
     def cross(self, t, order):
         """cov of the curve's derivative at t with the observations, (d T, d (N + 2))."""
@@ -51,7 +56,9 @@ class Posterior:
         return np.kron(self.V, np.concatenate([k(self.ends, 0), k(self.knots, 2)], axis=1))
 
     def mean(self, t, order, a, b, z):
-        line = [a + t[:, None] * (b - a), np.tile(b - a, (len(t), 1)), np.zeros((len(t), len(a)))][order]
+        line = [a + t[:, None] * (b - a), np.tile(b - a, (len(t), 1)), np.zeros((len(t), len(a)))][
+            order
+        ]
         observed = np.concatenate([np.zeros((2, len(a))), z]).T.ravel()
         cross = self._at_knots[order] if t is self.knots else self.cross(t, order)
         return line + (cross @ np.linalg.solve(self.G, observed)).reshape(len(a), len(t)).T

@@ -37,12 +37,15 @@ def half_space(d: int) -> Problem:
     def off(c):
         base = b[:, :-1] - a[:, :-1]
         width = np.linalg.norm(base, axis=1)
-        # in the plane of a and b: horizontal coordinate along base, centre at s, all points at the same radius
+        # in the plane of a and b: horizontal coordinate along base, centre at s, all points at the
+        # same radius
         s = (b[:, -1] ** 2 - a[:, -1] ** 2 + width**2) / (2 * width)
         radius = np.hypot(s, a[:, -1])
         along = np.einsum("pti,pi->pt", c[..., :-1] - a[:, None, :-1], base) / width[:, None]
         across = c[..., :-1] - a[:, None, :-1] - along[..., None] * (base / width[:, None])[:, None]
-        return np.abs(np.hypot(along - s[:, None], c[..., -1]) - radius[:, None]) + np.linalg.norm(across, axis=-1)
+        return np.abs(np.hypot(along - s[:, None], c[..., -1]) - radius[:, None]) + np.linalg.norm(
+            across, axis=-1
+        )
 
     return Problem("half-space", od.MetricTensor(_half_space_tensor, d), a, b, distance, off)
 
@@ -67,7 +70,8 @@ def sphere(d: int) -> Problem:
 
 
 def flat(d: int) -> Problem:
-    """Flat space in curved coordinates; geodesics are straight lines after the change of coordinates."""
+    """Flat space in curved coordinates; geodesics are straight lines after the change of
+    coordinates."""
     a, b = _points(d)
     distance = np.linalg.norm(_bend(b) - _bend(a), axis=1)
 
@@ -81,10 +85,13 @@ def flat(d: int) -> Problem:
 
 
 def paraboloid(d: int) -> Problem:
-    """z = ‖x‖²; lengths by Clairaut's relation, in the plane that the two points span with the axis."""
+    """z = ‖x‖²; lengths by Clairaut's relation, in the plane that the two points span with the
+    axis."""
     rng = np.random.default_rng(d)
     a = rng.standard_normal((PAIRS, d))
-    b = a + 0.5 * np.linalg.norm(a, axis=1, keepdims=True) * rng.standard_normal((PAIRS, d)) / np.sqrt(d)
+    b = a + 0.5 * np.linalg.norm(a, axis=1, keepdims=True) * rng.standard_normal(
+        (PAIRS, d)
+    ) / np.sqrt(d)
     a *= 0.6 / np.linalg.norm(a, axis=1, keepdims=True)
     b *= 1.2 / np.linalg.norm(b, axis=1, keepdims=True)
     angle = np.arccos(np.sum(a * b, axis=1) / (0.6 * 1.2))
@@ -93,7 +100,8 @@ def paraboloid(d: int) -> Problem:
     distance = np.array([length for _, length in clairaut])
 
     def off(c):
-        # Clairaut: r² θ' / speed = h along the whole geodesic, from finite differences of a fine sampling
+        # Clairaut: r² θ' / speed = h along the whole geodesic, from finite differences of a fine
+        # sampling
         r = np.linalg.norm(c, axis=-1)
         lifted = np.concatenate([c, r[..., None] ** 2], axis=-1)
         ds = np.linalg.norm(np.diff(lifted, axis=1), axis=-1)
@@ -107,7 +115,9 @@ def paraboloid(d: int) -> Problem:
 @lru_cache
 def problem(name: str, d: int) -> Problem:
     """A problem of the bank, made once."""
-    return {"half-space": half_space, "sphere": sphere, "flat": flat, "paraboloid": paraboloid}[name](d)
+    return {"half-space": half_space, "sphere": sphere, "flat": flat, "paraboloid": paraboloid}[
+        name
+    ](d)
 
 
 NAMES = ("half-space", "sphere", "flat", "paraboloid")
@@ -144,10 +154,13 @@ def _paraboloid_map(x):
 
 
 def _clairaut(r, s, angle):
-    """Clairaut's constant and the length of the geodesic from radius r to s over an angle without a turning point."""
+    """Clairaut's constant and the length of the geodesic from radius r to s over an angle without a
+    turning point."""
 
     def integrate(f):  # u = √(ρ − r) takes away the root at a turning point
-        return quad(lambda u: 2 * u * f(r + u * u), 0, np.sqrt(s - r), epsabs=1e-13, epsrel=1e-12, limit=200)[0]
+        return quad(
+            lambda u: 2 * u * f(r + u * u), 0, np.sqrt(s - r), epsabs=1e-13, epsrel=1e-12, limit=200
+        )[0]
 
     def swept(h):
         return integrate(lambda p: h * np.sqrt(1 + 4 * p * p) / (p * np.sqrt(p * p - h * h)))

@@ -1,4 +1,5 @@
-"""The shape of the package: imports point one way, public names are where they should be, importing is cheap."""
+"""The shape of the package: imports point one way, public names are where they should be, importing
+is cheap."""
 
 import ast
 import importlib
@@ -18,7 +19,8 @@ ORDER = [
     "chords", "krylov", "judging", "roadmap", "solvers", "solving", "saving", "path", "maps", "workers", "matrix",
     "distances", "gradients", "statistics", "plotting", "notebook", "__init__", "demo", "experiments", "explore", "output", "cli", "__main__",
 ]  # fmt: skip
-"""The rooms in the order of the flow (docs/architecture.md): a room imports only from rooms before it."""
+"""The rooms in the order of the flow (docs/architecture.md): a room imports only from rooms before
+it."""
 
 
 def room(path):
@@ -34,7 +36,9 @@ def imported_rooms(tree):
             yield from ["__init__" for alias in node.names if alias.name == "orthodrome"]
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
+)
 def test_imports_point_one_way(path):
     here = ORDER.index(room(path))
     if room(path) == "__init__":

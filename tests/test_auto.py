@@ -1,4 +1,5 @@
-"""The default solver: every path certified, the shortest of the reference set found, and the same in both directions."""
+"""The default solver: every path certified, the shortest of the reference set found, and the same
+in both directions."""
 
 import importlib.util
 import pathlib
@@ -18,7 +19,9 @@ BENCHMARKS = pathlib.Path(__file__).parents[1] / "benchmarks"
 T = np.linspace(0, 1, 101)
 
 
-@pytest.mark.parametrize(("name", "d"), [*((name, 2) for name in NAMES), ("sphere", 5), ("paraboloid", 20)])
+@pytest.mark.parametrize(
+    ("name", "d"), [*((name, 2) for name in NAMES), ("sphere", 5), ("paraboloid", 20)]
+)
 def test_closed_forms_are_met_and_certified(name, d):
     p = problem(name, d)
     path = od.shortest_path(p.metric, p.start, p.end)
@@ -36,14 +39,21 @@ def test_a_tighter_tolerance_is_met():
 
 @pytest.fixture(scope="module")
 def reference():
-    """Every sixth family of the reference set with its lengths: (name, metric, start, end, length)."""
-    spec = importlib.util.spec_from_file_location("families", BENCHMARKS / "reference" / "families.py")
+    """Every sixth family of the reference set with its lengths: (name, metric, start, end,
+    length)."""
+    spec = importlib.util.spec_from_file_location(
+        "families", BENCHMARKS / "reference" / "families.py"
+    )
     module = sys.modules["families"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     with np.load(BENCHMARKS / "reference" / "lengths.npz") as stored:
         family, length = stored["family"], stored["length"]
-    chosen = [(k, f) for k, f in enumerate(module.families()) if k % 6 == 0 and f.start.shape[1] <= 5]
-    return [(f.name, f.metric, f.start[:10], f.end[:10], length[family == k][:10]) for k, f in chosen]
+    chosen = [
+        (k, f) for k, f in enumerate(module.families()) if k % 6 == 0 and f.start.shape[1] <= 5
+    ]
+    return [
+        (f.name, f.metric, f.start[:10], f.end[:10], length[family == k][:10]) for k, f in chosen
+    ]
 
 
 def test_on_the_reference_set_paths_are_certified_shortest_and_never_too_short(reference):
@@ -53,16 +63,22 @@ def test_on_the_reference_set_paths_are_certified_shortest_and_never_too_short(r
         assert np.all(path.length >= length * (1 - np.maximum(path.error, 1e-6)))
         longer.append(path.length / length - 1)
         certified.append(path.certified)
-    assert np.mean(np.concatenate(certified)) >= 0.995 and np.mean(np.concatenate(longer) <= 1e-3) >= 0.98
+    assert (
+        np.mean(np.concatenate(certified)) >= 0.995
+        and np.mean(np.concatenate(longer) <= 1e-3) >= 0.98
+    )
 
 
 def test_a_coarse_curve_that_slips_through_a_ridge_does_not_outshine_the_others():
-    """What the Gauss points missed is seen between them: one that lies is out, a little mistake is not held against it."""
+    """What the Gauss points missed is seen between them: one that lies is out, a little mistake is
+    not held against it."""
     flat = od.MetricTensor(lambda x: jnp.eye(2), 2)
     t = np.linspace(0, np.pi, 97)[:, None]
     heights = (2.0, 1.0, 0.5)
     nodes = np.stack([np.concatenate([t, height * np.sin(t)], axis=1) for height in heights])[None]
-    exact = np.array([quad(lambda x, h=h: np.hypot(1, h * np.cos(x)), 0, np.pi)[0] for h in heights])
+    exact = np.array(
+        [quad(lambda x, h=h: np.hypot(1, h * np.cos(x)), 0, np.pi)[0] for h in heights]
+    )
     found = search.Search(flat, nodes[:, 0, 0], nodes[:, 0, -1], None, 0)
     found.nodes, found.length = nodes, np.array([[1.0, 3.0, exact[2]]])
     sure = search._sure_lengths(flat, nodes, found.length, np.ones((1, 3), dtype=bool))
@@ -72,7 +88,8 @@ def test_a_coarse_curve_that_slips_through_a_ridge_does_not_outshine_the_others(
 
 
 def test_a_curve_that_leaps_through_infinity_does_not_win():
-    """All of infinity is one point of the sphere: coarse curves may leap there and have no length at all between."""
+    """All of infinity is one point of the sphere: coarse curves may leap there and have no length
+    at all between."""
     sphere = od.MetricTensor(lambda x: 4 * jnp.eye(2) / (1 + x @ x) ** 2, 2)
     ends = np.array([[-1.08185343, -0.57973127], [1.383253, -0.08931835]])
     lift = [np.append(2 * x, 1 - x @ x) / (1 + x @ x) for x in ends]
@@ -128,7 +145,9 @@ def test_distances_do_not_depend_on_units_nor_on_coordinates(semicircle):
     turn = lambda x: jnp.array([x[0] + 0.3 * jnp.sin(x[1]), x[1]])
     paraboloid = lambda x: jnp.concatenate([x, (x @ x)[None]])
     p = problem("paraboloid", 2)
-    back = lambda y: np.stack([y[:, 0] - 0.3 * np.sin(y[:, 1]), y[:, 1]], axis=1)  # where turn takes the same points
+    back = lambda y: np.stack(
+        [y[:, 0] - 0.3 * np.sin(y[:, 1]), y[:, 1]], axis=1
+    )  # where turn takes the same points
     bent = od.Pullback(lambda x: paraboloid(turn(x)))
     np.testing.assert_allclose(od.distance(bent, back(p.start), back(p.end)), p.distance, rtol=1e-6)
 
@@ -137,7 +156,9 @@ def test_distances_do_not_depend_on_units_nor_on_coordinates(semicircle):
 def hill():
     """A round hill between two points: two ways around it, just as long."""
     surface = lambda x: jnp.array([x[0], x[1], 3 * jnp.exp(-2 * (x @ x))])
-    return od.shortest_path(od.Pullback(surface), [-2.0, 0.1], [2.0, 0.1], od.Auto(alternatives=True))
+    return od.shortest_path(
+        od.Pullback(surface), [-2.0, 0.1], [2.0, 0.1], od.Auto(alternatives=True)
+    )
 
 
 def test_alternatives_are_the_other_local_minimisers(hill):
@@ -150,13 +171,20 @@ def test_alternatives_are_the_other_local_minimisers(hill):
     apart = [np.abs(a - b).max() for i, a in enumerate(halves) for b in halves[:i]]
     assert min(apart) > 0.05  # no geodesic twice
     assert hill.iterations >= hill.solver_starts[0]
-    assert "shortest" in ways.message[0] and not any("shortest" in told for told in ways.message[1:])
-    assert f"the shortest of {hill.solver_starts[0]} starts" in hill.message and hill.solver_starts[0] > 1
+    assert "shortest" in ways.message[0] and not any(
+        "shortest" in told for told in ways.message[1:]
+    )
+    assert (
+        f"the shortest of {hill.solver_starts[0]} starts" in hill.message
+        and hill.solver_starts[0] > 1
+    )
 
 
 def test_alternatives_of_many_paths_and_of_some_of_them(semicircle):
     data, _, metric = semicircle
-    many = od.shortest_path(metric, data[:6].reshape(2, 3, 2), data[6:12].reshape(2, 3, 2), od.Auto(alternatives=True))
+    many = od.shortest_path(
+        metric, data[:6].reshape(2, 3, 2), data[6:12].reshape(2, 3, 2), od.Auto(alternatives=True)
+    )
     assert many.alternatives.shape == (2, 3)
     for i in np.ndindex(2, 3):
         np.testing.assert_array_equal(many.alternatives[i].length, many[i].alternatives.length)
@@ -171,7 +199,9 @@ def test_alternatives_that_were_not_kept_are_not_made_up(semicircle):
 
 def test_the_same_random_state_gives_the_same_paths(semicircle):
     data, _, metric = semicircle
-    a, b = (od.shortest_path(metric, data[:9], data[9:18], od.Auto(random_state=3)) for _ in range(2))
+    a, b = (
+        od.shortest_path(metric, data[:9], data[9:18], od.Auto(random_state=3)) for _ in range(2)
+    )
     np.testing.assert_array_equal(a(T), b(T))
 
 
@@ -179,7 +209,9 @@ def test_from_an_init_it_stays_in_that_basin(hill):
     far = hill.alternatives[1]
     again = od.shortest_path(far.metric, far(0.0), far(1.0), init=far)
     np.testing.assert_allclose(again.length, far.length, rtol=1e-8)
-    back = od.shortest_path(far.metric, far(1.0), far(0.0), init=od.shortest_path(far.metric, far(1.0), far(0.0)))
+    back = od.shortest_path(
+        far.metric, far(1.0), far(0.0), init=od.shortest_path(far.metric, far(1.0), far(0.0))
+    )
     np.testing.assert_allclose(back.length, hill.length, rtol=1e-8)
 
 
@@ -205,7 +237,9 @@ def test_it_is_the_default_everywhere(semicircle):
     assert od.shortest_path(metric, data[0], data[1]).solver == "Auto()"
     v, info = od.log_map(metric, data[0], data[1:5], return_info=True)
     assert info.certified.all()
-    np.testing.assert_allclose(metric.norm(data[0], v), od.distance(metric, data[0], data[1:5]), rtol=1e-5)
+    np.testing.assert_allclose(
+        metric.norm(data[0], v), od.distance(metric, data[0], data[1:5]), rtol=1e-5
+    )
     np.testing.assert_allclose(od.exp_map(metric, data[0], v), data[1:5], atol=1e-3)
 
 

@@ -1,4 +1,5 @@
-"""Fixed shapes: nothing compiles twice, problems do not wait for or disturb one another, memory is bounded."""
+"""Fixed shapes: nothing compiles twice, problems do not wait for or disturb one another, memory is
+bounded."""
 
 import os
 import subprocess
@@ -26,7 +27,10 @@ def square_of_one(metric, x):
 def test_every_number_of_points_gives_each_point_its_own_value(rows):
     x = np.arange(3.0 * rows).reshape(rows, 3)
     several = batching.over_points(square, FLAT, x)
-    for out in (several, *(batching.over_curves(square_of_one, FLAT, x, points=points) for points in (10, 1000))):
+    for out in (
+        several,
+        *(batching.over_curves(square_of_one, FLAT, x, points=points) for points in (10, 1000)),
+    ):
         np.testing.assert_array_equal(out["square"], x**2)
         np.testing.assert_array_equal(out["sum"], x.sum(axis=1))
 
@@ -66,7 +70,9 @@ def test_the_default_solver_does_not_recompile_either(semicircle, count_compilat
 
     def use(sigma, rtol):
         for n in (1, 2, 30, 199):
-            od.distance(od.LocalPCA(data, sigma, 0.01), data[0], data[1 : n + 1], od.Auto(rtol=rtol))
+            od.distance(
+                od.LocalPCA(data, sigma, 0.01), data[0], data[1 : n + 1], od.Auto(rtol=rtol)
+            )
 
     use(0.15, 1e-4)
     with count_compilations() as compiled:
@@ -75,7 +81,9 @@ def test_the_default_solver_does_not_recompile_either(semicircle, count_compilat
 
 
 @pytest.mark.filterwarnings("ignore::orthodrome.ConvergenceWarning")
-def test_results_are_the_same_to_the_last_bit_whatever_the_number_of_threads(semicircle, rng, monkeypatch):
+def test_results_are_the_same_to_the_last_bit_whatever_the_number_of_threads(
+    semicircle, rng, monkeypatch
+):
     """As the tests compile; benchmarks/survival.py has it as users do."""
     data, _, metric = semicircle
     monkeypatch.setattr(batching, "cores", lambda: 2)
@@ -120,7 +128,11 @@ print(next(1024 * int(line.split()[1]) for line in open("/proc/self/status") if 
 def test_ten_thousand_problems_in_one_call_stay_under_two_gibibytes():
     well_compiled = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     done = subprocess.run(
-        [sys.executable, "-c", TEN_THOUSAND], capture_output=True, text=True, check=True, env=well_compiled
+        [sys.executable, "-c", TEN_THOUSAND],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=well_compiled,
     )
     assert int(done.stdout) < 2 * 2**30
 
@@ -141,8 +153,13 @@ print(path.converged.all())
 
 
 def test_many_problems_in_twenty_dimensions_do_not_stop_one_another():
-    """Two batched LAPACK calls at once deadlock in XLA; the library must never make them, nor let two threads."""
+    """Two batched LAPACK calls at once deadlock in XLA; the library must never make them, nor let
+    two threads."""
     done = subprocess.run(
-        [sys.executable, "-c", HIGH_DIMENSION], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", HIGH_DIMENSION],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     assert done.stdout == "True\n"

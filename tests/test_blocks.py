@@ -1,4 +1,5 @@
-"""Sums over the data in their fast form: the same numbers as one by one, and far data left out within the bound."""
+"""Sums over the data in their fast form: the same numbers as one by one, and far data left out
+within the bound."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,13 @@ def relative(a, b):
 def block_form(metric, x, v):
     """f, M v, M⁻¹ v, log volume and jets at a block of points."""
     f, lower = metric.motion_along(x, v)
-    return f, lower(v), metric.raise_along(x, v), metric.log_volume_along(x), *metric.jet_along(x, v)
+    return (
+        f,
+        lower(v),
+        metric.raise_along(x, v),
+        metric.log_volume_along(x),
+        *metric.jet_along(x, v),
+    )
 
 
 def one_by_one(metric, x, v):
@@ -51,8 +58,11 @@ def test_far_from_the_origin_no_digits_are_lost(rng):
 
 
 def test_what_is_left_out_stays_below_the_bound(rng):
-    """Along short paths in a long cloud of data; a loose bound must leave something out, a tight one next to nothing."""
-    data = np.concatenate([rng.uniform(0, 100, (20000, 1)), rng.standard_normal((20000, 1))], axis=1)
+    """Along short paths in a long cloud of data; a loose bound must leave something out, a tight
+    one next to nothing."""
+    data = np.concatenate(
+        [rng.uniform(0, 100, (20000, 1)), rng.standard_normal((20000, 1))], axis=1
+    )
     line = np.linspace([50.0, 0.0], [52.0, 3.0], 32)
     worst = {}
     for bound in (1e-2, 1e-6, 1e-10):
@@ -62,7 +72,9 @@ def test_what_is_left_out_stays_below_the_bound(rng):
             exact = jax.vmap(metric.variance_at)(x)
             prepared = jax.device_put(metric.prepared())
             near = prepared.blocks.near(x, 1.0, bound * 0.01)[1]
-            worst[bound] = float(np.max(np.abs(prepared.raise_along(x, jnp.ones_like(x)) / exact - 1)))
+            worst[bound] = float(
+                np.max(np.abs(prepared.raise_along(x, jnp.ones_like(x)) / exact - 1))
+            )
         assert worst[bound] <= max(bound, 1e-13)
         assert near < len(prepared.blocks.points) / 3
     assert worst[1e-2] > worst[1e-10]
@@ -127,7 +139,8 @@ def test_the_data_of_a_metric_cannot_be_changed_behind_its_back(rng):
 
 
 def test_a_metric_whose_rho_was_chosen_is_the_one_with_that_rho(rng):
-    """Choosing ρ evaluates a metric; what that leaves in compiled code must not be taken for this one."""
+    """Choosing ρ evaluates a metric; what that leaves in compiled code must not be taken for this
+    one."""
     data = rng.standard_normal((100, 2))
     chosen = od.LocalPCA(data)
     given = od.LocalPCA(data, float(chosen.sigma), float(chosen.rho))

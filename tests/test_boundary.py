@@ -1,4 +1,5 @@
-"""At the door: bad input is refused with a sentence before any computation, and jax's settings are left alone."""
+"""At the door: bad input is refused with a sentence before any computation, and jax's settings are
+left alone."""
 
 import threading
 
@@ -95,7 +96,13 @@ def test_a_traced_array_is_refused_with_advice():
 
 def test_bad_input_compiles_and_computes_nothing(count_compilations):
     with count_compilations() as compiled:
-        for what in ("NaN", "start of another dimension", "an unknown solver", "zero sigma", "a mesh below 2"):
+        for what in (
+            "NaN",
+            "start of another dimension",
+            "an unknown solver",
+            "zero sigma",
+            "a mesh below 2",
+        ):
             call, kind, _ = BAD[what]
             with pytest.raises(kind):
                 call()
@@ -118,7 +125,9 @@ def test_any_kind_of_array_goes_in_and_numpy_float64_comes_out(convert):
     found = od.distance(metric, convert(DATA[:3]), convert(DATA[3]))
     assert type(found) is np.ndarray and found.dtype == np.float64
     exact = od.distance(METRIC, DATA[:3], DATA[3])
-    np.testing.assert_allclose(found, exact, rtol=1e-5)  # jax arrays outside the scope are float32 themselves
+    np.testing.assert_allclose(
+        found, exact, rtol=1e-5
+    )  # jax arrays outside the scope are float32 themselves
 
 
 def test_integers_are_points_too():
@@ -128,7 +137,9 @@ def test_integers_are_points_too():
 def test_a_parameter_of_float32_is_computed_with_in_float64():
     scale = jnp.ones(2)  # float32: a decoder's weights
     metric = od.Pullback(lambda x: jnp.concatenate([scale * x, (x @ x)[None]]))
-    assert abs(od.distance(metric, [0.0, 0], [1.0, 0]) - 1.478942857544597433828) < 1e-9  # ∫₀¹ √(1 + 4r²) dr
+    assert (
+        abs(od.distance(metric, [0.0, 0], [1.0, 0]) - 1.478942857544597433828) < 1e-9
+    )  # ∫₀¹ √(1 + 4r²) dr
 
 
 def settings():
@@ -147,7 +158,10 @@ def test_jax_is_left_as_it_was_also_from_two_threads_at_once():
         results[i] = od.distance_matrix(METRIC, DATA[10 * i : 10 * i + 10])
         seen.append(settings())
 
-    watcher, *workers = [threading.Thread(target=watch), *(threading.Thread(target=work, args=(i,)) for i in range(2))]
+    watcher, *workers = [
+        threading.Thread(target=watch),
+        *(threading.Thread(target=work, args=(i,)) for i in range(2)),
+    ]
     for thread in (watcher, *workers):
         thread.start()
     for thread in workers:
@@ -159,7 +173,9 @@ def test_jax_is_left_as_it_was_also_from_two_threads_at_once():
     od.geodesic(METRIC, POINT, path.velocity(0.0))
     assert set(seen) == {before} and settings() == before
     for i in range(2):
-        np.testing.assert_array_equal(results[i], od.distance_matrix(METRIC, DATA[10 * i : 10 * i + 10]))
+        np.testing.assert_array_equal(
+            results[i], od.distance_matrix(METRIC, DATA[10 * i : 10 * i + 10])
+        )
 
 
 def test_a_caller_in_float64_is_left_in_float64():

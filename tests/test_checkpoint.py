@@ -27,7 +27,9 @@ def small_blocks(monkeypatch):
 
 
 def same(one, two):
-    for a, b in zip((one[0], *vars(one[1]).values()), (two[0], *vars(two[1]).values()), strict=True):
+    for a, b in zip(
+        (one[0], *vars(one[1]).values()), (two[0], *vars(two[1]).values()), strict=True
+    ):
         np.testing.assert_array_equal(a, b)
 
 
@@ -59,7 +61,9 @@ def test_what_fails_while_it_is_written_leaves_what_was_there(tmp_path):
 def test_only_one_at_a_time_works_in_a_folder_and_drafts_of_the_dead_are_swept_away(tmp_path):
     with checkpoint.Checkpoint(tmp_path, {}):
         (tmp_path / f"{checkpoint.DRAFT}part.npz").write_text("half")
-        with pytest.raises(ValueError, match="another process works in .*: wait for it, or choose another folder"):
+        with pytest.raises(
+            ValueError, match="another process works in .*: wait for it, or choose another folder"
+        ):
             checkpoint.Checkpoint(tmp_path, {})
         assert list(tmp_path.glob(f"{checkpoint.DRAFT}*"))
     with checkpoint.Checkpoint(tmp_path, {}):
@@ -69,7 +73,9 @@ def test_only_one_at_a_time_works_in_a_folder_and_drafts_of_the_dead_are_swept_a
 def test_a_damaged_part_is_named(tmp_path):
     with checkpoint.Checkpoint(tmp_path, {}) as kept:
         (tmp_path / "part.npz").write_bytes(b"PK not really")
-        with pytest.raises(ValueError, match=r"part.npz is damaged .*: remove it, and it is made anew"):
+        with pytest.raises(
+            ValueError, match=r"part.npz is damaged .*: remove it, and it is made anew"
+        ):
             kept.read("part")
 
 
@@ -90,7 +96,9 @@ def test_a_part_of_something_else_is_not_taken(tmp_path):
 def test_who_lost_the_folder_to_another_job_writes_nothing_there(tmp_path):
     with checkpoint.Checkpoint(tmp_path / "run", {"sigma": 1}) as first:
         shutil.rmtree(tmp_path / "run")
-        with pytest.raises(ValueError, match="was removed while this was working in it: begin again"):
+        with pytest.raises(
+            ValueError, match="was removed while this was working in it: begin again"
+        ):
             first.keep("a", {"x": 1})
         with checkpoint.Checkpoint(tmp_path / "run", {"sigma": 2}) as second:
             with pytest.raises(ValueError, match="was removed while this was working in it"):
@@ -107,7 +115,9 @@ def test_damaged_settings_are_named(tmp_path):
 
 def test_folders_of_others_are_refused_and_kept(tmp_path):
     (tmp_path / "letters.txt").write_text("dear")
-    with pytest.raises(ValueError, match=r"holds other files and no settings.json: choose an empty or a new folder"):
+    with pytest.raises(
+        ValueError, match=r"holds other files and no settings.json: choose an empty or a new folder"
+    ):
         checkpoint.Checkpoint(tmp_path, {})
     with pytest.raises(ValueError, match="should be a folder; it is a file"):
         checkpoint.Checkpoint(tmp_path / "letters.txt", {})
@@ -117,10 +127,14 @@ def test_folders_of_others_are_refused_and_kept(tmp_path):
 # --- distance matrices ---
 
 
-def test_a_kept_matrix_is_the_matrix_and_is_not_computed_again(semicircle, small_blocks, tmp_path, monkeypatch):
+def test_a_kept_matrix_is_the_matrix_and_is_not_computed_again(
+    semicircle, small_blocks, tmp_path, monkeypatch
+):
     data, _, metric = semicircle
     plain = od.distance_matrix(metric, data[:9], solver=SOLVER, return_info=True)
-    call = lambda: od.distance_matrix(metric, data[:9], solver=SOLVER, return_info=True, checkpoint=tmp_path / "run")
+    call = lambda: od.distance_matrix(
+        metric, data[:9], solver=SOLVER, return_info=True, checkpoint=tmp_path / "run"
+    )
     same(plain, call())
     monkeypatch.setattr("orthodrome.workers.solve", pytest.fail)
     first = call()
@@ -152,12 +166,16 @@ def test_a_path_that_is_too_long_is_mended_by_way_of_a_third_point_and_that_is_k
     (tmp_path / "length.npy").unlink()
     monkeypatch.setattr(Matrix, "detours", pytest.fail)  # the search is kept as well
     same(found, od.distance_matrix(metric, points, return_info=True, checkpoint=tmp_path))
-    same(found, od.distance_matrix(metric, points, return_info=True, checkpoint=tmp_path))  # nothing is done any more
+    same(
+        found, od.distance_matrix(metric, points, return_info=True, checkpoint=tmp_path)
+    )  # nothing is done any more
 
 
 def test_a_metric_that_differs_at_one_point_only_is_another_job(rng, tmp_path):
     def hill(height):
-        return od.MetricTensor(lambda x: jnp.eye(2) * (1 + height * (jnp.sum(jnp.abs(x - points[17])) < 1e-6)), 2)
+        return od.MetricTensor(
+            lambda x: jnp.eye(2) * (1 + height * (jnp.sum(jnp.abs(x - points[17])) < 1e-6)), 2
+        )
 
     points = rng.standard_normal((40, 2))
     solver = od.Energy(elements=2, degree=1)
@@ -187,7 +205,9 @@ def test_another_job_is_refused_and_the_first_one_kept(semicircle, tmp_path, cha
         return od.distance_matrix(other, data[points], rest, solver=solver, checkpoint=tmp_path)
 
     first = np.array(call())
-    with pytest.raises(ValueError, match=f"holds results made with other settings .*{told}.*choose another folder"):
+    with pytest.raises(
+        ValueError, match=f"holds results made with other settings .*{told}.*choose another folder"
+    ):
         call(**change)
     np.testing.assert_array_equal(first, call())
 
@@ -230,19 +250,38 @@ np.savez(out, length=D, **vars(info))
 """
 
 
-def test_a_matrix_whose_process_is_killed_again_and_again_ends_bit_by_bit_as_one_that_is_not(tmp_path):
+def test_a_matrix_whose_process_is_killed_again_and_again_ends_bit_by_bit_as_one_that_is_not(
+    tmp_path,
+):
     def run(folder, moment):
-        words = [sys.executable, "-c", JOB, str(tmp_path / folder), str(tmp_path / f"{folder}.npz"), str(moment)]
+        words = [
+            sys.executable,
+            "-c",
+            JOB,
+            str(tmp_path / folder),
+            str(tmp_path / f"{folder}.npz"),
+            str(moment),
+        ]
         return subprocess.run(words).returncode
 
     assert run("quiet", 0) == 0
     assert len(list((tmp_path / "quiet").glob("block-*.npz"))) == 15
-    for moment in (0.5, 3, 5.5, 8.5):  # while its settings are written; between two blocks; within one; before a result
-        assert run("killed", moment) == -signal.SIGKILL and not (tmp_path / "killed" / "length.npy").exists()
+    for moment in (
+        0.5,
+        3,
+        5.5,
+        8.5,
+    ):  # while its settings are written; between two blocks; within one; before a result
+        assert (
+            run("killed", moment) == -signal.SIGKILL
+            and not (tmp_path / "killed" / "length.npy").exists()
+        )
     assert len(list((tmp_path / "killed").glob("block-*.npz"))) == 2 + 5 + 8
     assert run("killed", 0) == 0
     one, two = (dict(np.load(tmp_path / f"{name}.npz")) for name in ("quiet", "killed"))
-    assert one.keys() == two.keys() and all(np.array_equal(one[key], two[key], equal_nan=True) for key in one)
+    assert one.keys() == two.keys() and all(
+        np.array_equal(one[key], two[key], equal_nan=True) for key in one
+    )
     assert not list((tmp_path / "killed").glob(f"{checkpoint.DRAFT}*"))
 
 
@@ -251,7 +290,9 @@ def test_failures_are_listed_with_their_pairs(semicircle):
     far = data[np.argsort(angle)[[0, 1, -2, -1]]]
     _, info = od.distance_matrix(metric, far, solver=od.FixedPoint(max_iter=2), return_info=True)
     listed = info.failures()
-    assert {pair for pair, _ in listed} == {tuple(at) for at in np.argwhere(~info.converged).tolist()}
+    assert {pair for pair, _ in listed} == {
+        tuple(at) for at in np.argwhere(~info.converged).tolist()
+    }
     assert all("out of budget" in reason for _, reason in listed)
 
 
@@ -271,7 +312,11 @@ def test_detours_are_those_of_a_plain_search_whatever_the_tiles(rng, monkeypatch
     expected = set()
     for i in range(n):
         for k in range(i + 1, n):
-            ways = {j: D[i, j] + slack[i, j] + D[j, k] + slack[j, k] for j in range(n) if j not in (i, k)}
+            ways = {
+                j: D[i, j] + slack[i, j] + D[j, k] + slack[j, k]
+                for j in range(n)
+                if j not in (i, k)
+            }
             if min(ways.values()) < D[i, k] - slack[i, k]:
                 expected.add((i, min(ways, key=ways.get), k))
     for tile, sums in ((512, 2**19), (5, 2 * n)):
@@ -291,17 +336,26 @@ def cluster():
 
     with (
         LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=":0"
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=":0",
         ) as two,
         Client(two) as client,
     ):
         yield client
 
 
-def test_a_cluster_gives_the_matrix_of_one_process_also_when_a_worker_dies(semicircle, small_blocks, tmp_path, cluster):
+def test_a_cluster_gives_the_matrix_of_one_process_also_when_a_worker_dies(
+    semicircle, small_blocks, tmp_path, cluster
+):
     data, _, metric = semicircle
     alone = od.distance_matrix(metric, data[:16], solver=SOLVER, return_info=True)
-    same(alone, od.distance_matrix(metric, data[:16], solver=SOLVER, return_info=True, client=cluster))
+    same(
+        alone,
+        od.distance_matrix(metric, data[:16], solver=SOLVER, return_info=True, client=cluster),
+    )
     processes = list(cluster.run(os.getpid).values())
     assert len(set(processes)) == 2 and os.getpid() not in processes
     folder, deadline = tmp_path / "run", time.monotonic() + 120
@@ -313,11 +367,16 @@ def test_a_cluster_gives_the_matrix_of_one_process_also_when_a_worker_dies(semic
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    found = od.distance_matrix(metric, data[:16], solver=SOLVER, return_info=True, client=cluster, checkpoint=folder)
+    found = od.distance_matrix(
+        metric, data[:16], solver=SOLVER, return_info=True, client=cluster, checkpoint=folder
+    )
     killer.join()
     same(alone, found)
     assert len(list(folder.glob("block-*.npz"))) == 12
-    while psutil.pid_exists(processes[0]) and psutil.Process(processes[0]).status() != psutil.STATUS_ZOMBIE:
+    while (
+        psutil.pid_exists(processes[0])
+        and psutil.Process(processes[0]).status() != psutil.STATUS_ZOMBIE
+    ):
         assert time.monotonic() < deadline  # it is really dead
         time.sleep(0.01)
 
@@ -328,7 +387,9 @@ def test_joblib_on_dask_gives_the_same(semicircle, small_blocks, cluster, monkey
     data, _, metric = semicircle
     alone = od.distance_matrix(metric, data[:9], solver=SOLVER)
     with joblib.parallel_config("dask"):
-        np.testing.assert_array_equal(alone, od.distance_matrix(metric, data[:9], solver=SOLVER, n_jobs=2))
+        np.testing.assert_array_equal(
+            alone, od.distance_matrix(metric, data[:9], solver=SOLVER, n_jobs=2)
+        )
         monkeypatch.setattr(workers, "here", pytest.fail)
         np.testing.assert_array_equal(alone, od.distance_matrix(metric, data[:9], solver=SOLVER))
 
@@ -343,7 +404,9 @@ def test_without_a_backend_of_joblib_the_work_is_done_here():
         assert distances._require_jobs(None) == 1
 
 
-def test_a_worker_that_is_lost_while_the_metric_is_handed_round_changes_nothing(semicircle, cluster, monkeypatch):
+def test_a_worker_that_is_lost_while_the_metric_is_handed_round_changes_nothing(
+    semicircle, cluster, monkeypatch
+):
     def lost(*_, **__):
         raise ValueError("Sample larger than population or is negative")
 
@@ -362,7 +425,9 @@ def test_a_cluster_without_workers_is_told_in_time(semicircle, monkeypatch):
     with (
         LocalCluster(**settings) as nobody,
         Client(nobody) as client,
-        pytest.raises(ValueError, match="the Dask cluster had no worker for 0.2 seconds: start one"),
+        pytest.raises(
+            ValueError, match="the Dask cluster had no worker for 0.2 seconds: start one"
+        ),
     ):
         od.distance_matrix(metric, data[:3], solver=SOLVER, client=client)
 
@@ -372,7 +437,9 @@ def test_a_matrix_that_is_all_kept_waits_for_no_worker(semicircle, tmp_path):
         submit = replicate = pytest.fail
 
     data, _, metric = semicircle
-    call = lambda client: od.distance_matrix(metric, data[:5], solver=SOLVER, checkpoint=tmp_path, client=client)
+    call = lambda client: od.distance_matrix(
+        metric, data[:5], solver=SOLVER, checkpoint=tmp_path, client=client
+    )
     np.testing.assert_array_equal(call(None), call(Nobody()))
 
 

@@ -15,7 +15,10 @@ from orthodrome import cli
 def run(*arguments, cwd):
     """The real command, in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "orthodrome", *map(str, arguments)], capture_output=True, text=True, cwd=cwd
+        [sys.executable, "-m", "orthodrome", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
     )
 
 
@@ -23,7 +26,14 @@ def run(*arguments, cwd):
 def data(tmp_path, semicircle):
     values, angle, _ = semicircle
     values = values[np.argsort(angle)][::10]
-    np.savetxt(tmp_path / "points.csv", values, delimiter=",", header="east,north", comments="", fmt="%.17g")
+    np.savetxt(
+        tmp_path / "points.csv",
+        values,
+        delimiter=",",
+        header="east,north",
+        comments="",
+        fmt="%.17g",
+    )
     return values
 
 
@@ -70,7 +80,9 @@ def test_a_path_is_found_written_and_drawn(tmp_path, data):
     with (tmp_path / "c.csv").open() as stream:
         header, *rows = csv.reader(stream)
     assert header == ["t", "east", "north"]
-    np.testing.assert_allclose(np.array(rows, float)[:, 1:], path(np.linspace(0, 1, 101)), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.array(rows, float)[:, 1:], path(np.linspace(0, 1, 101)), rtol=1e-12
+    )
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -85,14 +97,27 @@ def test_a_finer_mesh_and_tolerance_certify_a_path(data, invoke, capsys):
 
 
 def test_distances_are_written(tmp_path, data, invoke, capsys):
-    code, out, err = invoke("distances", "points.csv", "--out", "D.npy", "--sigma", 0.5, "--rho", 0.1, capsys=capsys)
+    code, out, err = invoke(
+        "distances", "points.csv", "--out", "D.npy", "--sigma", 0.5, "--rho", 0.1, capsys=capsys
+    )
     assert code == 0 and "paths       190" in out and "LocalPCA(20 points" in err
     np.testing.assert_allclose(
-        np.load(tmp_path / "D.npy"), od.distance_matrix(od.LocalPCA(data, 0.5, 0.1), data), rtol=1e-12
+        np.load(tmp_path / "D.npy"),
+        od.distance_matrix(od.LocalPCA(data, 0.5, 0.1), data),
+        rtol=1e-12,
     )
-    code, *_ = invoke("distances", "points.csv", "--out", "D.npz", "--columns", "north,east", capsys=capsys)
+    code, *_ = invoke(
+        "distances", "points.csv", "--out", "D.npz", "--columns", "north,east", capsys=capsys
+    )
     with np.load(tmp_path / "D.npz") as saved:
-        assert code == 0 and set(saved) == {"distances", "labels", "converged", "certified", "status", "error"}
+        assert code == 0 and set(saved) == {
+            "distances",
+            "labels",
+            "converged",
+            "certified",
+            "status",
+            "error",
+        }
 
 
 def test_labels_and_units_of_the_file_come_back(tmp_path, data, invoke, capsys):
@@ -115,29 +140,71 @@ def test_labels_and_units_of_the_file_come_back(tmp_path, data, invoke, capsys):
 
 
 def test_what_is_not_converged_has_its_own_exit_code(tmp_path, data, invoke, capsys, monkeypatch):
-    monkeypatch.setattr(od, "FixedPoint", lambda mesh, tol: od.solvers.FixedPoint(mesh=mesh, tol=tol, max_iter=1))
+    monkeypatch.setattr(
+        od, "FixedPoint", lambda mesh, tol: od.solvers.FixedPoint(mesh=mesh, tol=tol, max_iter=1)
+    )
     code, out, _ = invoke(
-        "path", "points.csv", "--from", 0, "--to", 19, "--sigma", 0.15, "--rho", 0.01, "--mesh", 10, capsys=capsys
+        "path",
+        "points.csv",
+        "--from",
+        0,
+        "--to",
+        19,
+        "--sigma",
+        0.15,
+        "--rho",
+        0.01,
+        "--mesh",
+        10,
+        capsys=capsys,
     )
     assert code == cli.Exit.NOT_CONVERGED and "converged   no" in out and "out of budget" in out
     code, out, err = invoke(
-        "distances", "points.csv", "--out", "D.npy", "--sigma", 0.15, "--rho", 0.01, "--mesh", 10, capsys=capsys
+        "distances",
+        "points.csv",
+        "--out",
+        "D.npy",
+        "--sigma",
+        0.15,
+        "--rho",
+        0.01,
+        "--mesh",
+        10,
+        capsys=capsys,
     )
     assert code == cli.Exit.NOT_CONVERGED and "upper bounds" in err
     with (tmp_path / "D.failures.csv").open() as stream:
         header, *listed = csv.reader(stream)
-    assert header == ["from", "to", "reason"] and f"{len(listed)} not converged: {listed[0][2]}" in err
+    assert (
+        header == ["from", "to", "reason"] and f"{len(listed)} not converged: {listed[0][2]}" in err
+    )
 
 
-def test_a_checkpoint_is_gone_on_from_and_another_job_is_refused(tmp_path, data, invoke, capsys, monkeypatch):
-    words = ("distances", "points.csv", "--out", "D.npy", "--sigma", 0.5, "--rho", 0.1, "--checkpoint", "run")
+def test_a_checkpoint_is_gone_on_from_and_another_job_is_refused(
+    tmp_path, data, invoke, capsys, monkeypatch
+):
+    words = (
+        "distances",
+        "points.csv",
+        "--out",
+        "D.npy",
+        "--sigma",
+        0.5,
+        "--rho",
+        0.1,
+        "--checkpoint",
+        "run",
+    )
     assert invoke(*words, capsys=capsys)[0] == 0
     first = np.load(tmp_path / "D.npy")
     monkeypatch.setattr("orthodrome.workers.solve", pytest.fail)
     assert invoke(*words, capsys=capsys)[0] == 0
     np.testing.assert_array_equal(first, np.load(tmp_path / "D.npy"))
     code, _, err = invoke(*words, "--rtol", 1e-6, capsys=capsys)
-    assert code == cli.Exit.BAD_INPUT and "run holds results made with other settings (solver was 'Auto()'" in err
+    assert (
+        code == cli.Exit.BAD_INPUT
+        and "run holds results made with other settings (solver was 'Auto()'" in err
+    )
 
     def stop(*_):
         raise KeyboardInterrupt
@@ -171,13 +238,20 @@ BAD = {
 
 def test_a_matrix_may_have_a_name_in_capitals(data, invoke, capsys, tmp_path):
     for name in ("D.NPY", "D.NPZ"):
-        assert invoke("distances", "points.csv", "--out", name, "--mesh", 5, "--tol", 1e9, capsys=capsys)[0] == 0
+        assert (
+            invoke(
+                "distances", "points.csv", "--out", name, "--mesh", 5, "--tol", 1e9, capsys=capsys
+            )[0]
+            == 0
+        )
         assert (tmp_path / name).exists()
     assert np.load(tmp_path / "D.NPY").shape == (20, 20) and not list(tmp_path.glob(".draft*"))
 
 
 def test_what_the_system_refuses_is_told_with_its_name(data, invoke, capsys, tmp_path):
-    code, _, err = invoke("distances", "points.csv", "--out", "D.npy", "--checkpoint", "points.csv/run", capsys=capsys)
+    code, _, err = invoke(
+        "distances", "points.csv", "--out", "D.npy", "--checkpoint", "points.csv/run", capsys=capsys
+    )
     assert code == cli.Exit.BAD_INPUT and "error: points.csv/run: Not a directory." in err
 
 
@@ -192,9 +266,13 @@ def test_bad_input_is_one_line_and_exit_code_2(what, data, invoke, capsys, tmp_p
 
 def test_names_with_brackets_are_said_as_they_are(data, invoke, capsys, tmp_path):
     np.savetxt(tmp_path / "units.csv", data, delimiter=",", header="x[um],y[/um]", comments="")
-    code, _, err = invoke("path", "units.csv", "--from", 0, "--to", 1, "--columns", "z", capsys=capsys)
+    code, _, err = invoke(
+        "path", "units.csv", "--from", 0, "--to", 1, "--columns", "z", capsys=capsys
+    )
     assert code == cli.Exit.BAD_INPUT and "it has x[um], y[/um]" in err
-    code, out, _ = invoke("distances", "units.csv", "--out", "D[x].npy", "--sigma", 0.5, "--rho", 0.1, capsys=capsys)
+    code, out, _ = invoke(
+        "distances", "units.csv", "--out", "D[x].npy", "--sigma", 0.5, "--rho", 0.1, capsys=capsys
+    )
     assert code == 0 and "D[x].npy" in out and (tmp_path / "D[x].npy").exists()
 
 

@@ -1,4 +1,5 @@
-"""The yardsticks: both orders give the known answers, and what they say of themselves is passed on."""
+"""The yardsticks: both orders give the known answers, and what they say of themselves is passed
+on."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +16,9 @@ ORDERS = pytest.mark.parametrize("order", [4, 5])
 
 
 @ORDERS
-@pytest.mark.parametrize(("name", "d"), [("half-space", 2), ("sphere", 5), ("flat", 2), ("paraboloid", 2)])
+@pytest.mark.parametrize(
+    ("name", "d"), [("half-space", 2), ("sphere", 5), ("flat", 2), ("paraboloid", 2)]
+)
 def test_distances_agree_with_closed_forms(name, d, order):
     p = problem(name, d)
     path = od.shortest_path(p.metric, p.start[:3], p.end[:3], od.Collocation(tol=1e-6, order=order))
@@ -56,9 +59,13 @@ def test_a_start_saves_it_work(semicircle, order):
 
 @ORDERS
 def test_a_non_finite_metric_stops_one_problem_and_spoils_no_other(order):
-    hole = od.MetricTensor(lambda x: jnp.eye(2) * jnp.where(x @ x < 0.25, jnp.nan, 1 + x[0] ** 2), 2)
+    hole = od.MetricTensor(
+        lambda x: jnp.eye(2) * jnp.where(x @ x < 0.25, jnp.nan, 1 + x[0] ** 2), 2
+    )
     with pytest.warns(od.ConvergenceWarning, match="1 of 2 paths"):
-        path = od.shortest_path(hole, [[-1.0, 0], [-1, 1]], [[1.0, 0], [1, 1]], od.Collocation(order=order))
+        path = od.shortest_path(
+            hole, [[-1.0, 0], [-1, 1]], [[1.0, 0], [1, 1]], od.Collocation(order=order)
+        )
     assert list(path.status) == [od.Status.NON_FINITE, od.Status.CONVERGED]
     assert np.isnan(path.length[0]) and path.certified[1]
     assert np.all(np.isnan(path[0](0.5)))  # no straight line in its place
@@ -78,13 +85,19 @@ def test_the_four_point_formula_is_of_order_six_at_the_nodes_and_five_between_th
         inside = lobatto._values(curve, slopes, interval, between * intervals - interval)
         errors.append([np.abs(curve.y - exact(t)).max(), np.abs(inside - exact(between)).max()])
     orders = np.log2(np.array(errors)[:-1] / np.array(errors)[1:])
-    assert np.all(orders[:, 0] > 5.5) and np.all(orders[:, 1] > 4.5)  # nearer to 6 and 5 than to 5 and 4
+    assert np.all(orders[:, 0] > 5.5) and np.all(
+        orders[:, 1] > 4.5
+    )  # nearer to 6 and 5 than to 5 and 4
 
 
 def test_a_mesh_grows_where_the_equation_is_hard():
-    steep = lambda y: np.stack([y[:, 1], 400 * y[:, 0]], axis=1)  # layers of width 1/20 at both ends
+    steep = lambda y: np.stack(
+        [y[:, 1], 400 * y[:, 0]], axis=1
+    )  # layers of width 1/20 at both ends
     t = np.linspace(0, 1, 6)
-    found, status, _ = lobatto.solve(steep, t, np.stack([np.ones_like(t), np.zeros_like(t)], axis=1), 1e-6, 500)
+    found, status, _ = lobatto.solve(
+        steep, t, np.stack([np.ones_like(t), np.zeros_like(t)], axis=1), 1e-6, 500
+    )
     exact = np.cosh(20 * (found.t - 0.5)) / np.cosh(10)
     assert status == od.Status.CONVERGED and np.abs(found.y[:, 0] - exact).max() < 1e-6
     assert np.diff(found.t).max() > 3 * np.diff(found.t).min()
@@ -115,7 +128,9 @@ def test_a_step_to_where_the_equation_is_not_finite_is_shortened():
         return np.stack([y[:, 1], y[:, 1] ** 2 / (2 * y[:, 0])], axis=1)
 
     t = np.linspace(0, 1, 6)
-    found, status, _ = lobatto.solve(field, t, np.stack([1 + 3 * t, np.full(6, 18.0)], axis=1), 1e-8, 500)
+    found, status, _ = lobatto.solve(
+        field, t, np.stack([1 + 3 * t, np.full(6, 18.0)], axis=1), 1e-8, 500
+    )
     assert refused and status == od.Status.CONVERGED
     np.testing.assert_allclose(found.y[:, 0], (1 + found.t) ** 2, rtol=1e-7)
 

@@ -33,7 +33,9 @@ print(hits, misses, traced.count("whole"), path.length)
 
 def run(folder):
     """Cache hits and misses of a process, programs it traced, and the length it found."""
-    found = subprocess.run([sys.executable, "-c", SCRIPT, str(folder)], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder)], capture_output=True, text=True, check=True
+    )
     hits, misses, traced, length = found.stdout.split()
     return int(hits), int(misses), int(traced), float(length)
 
@@ -58,14 +60,26 @@ def test_other_code_has_programs_of_its_own(tmp_path, monkeypatch):
             monkeypatch.setattr(compilation, "sources", lambda source=source: source)
             found = compilation.kept(lambda x, factor=factor: factor * x, "times", array)(array)
             np.testing.assert_array_equal(found, (3.0 if source == "another" else 2.0) * array)
-            other = compilation.kept(lambda x, factor=factor: factor * x, f"times {factor}", array)(array)
+            other = compilation.kept(lambda x, factor=factor: factor * x, f"times {factor}", array)(
+                array
+            )
             np.testing.assert_array_equal(other, factor * array)
 
 
 def test_a_name_tells_programs_apart_and_is_only_for_our_own_code():
     name = lambda function, *others: batching._lasting_name(batching._tiled, function, others)
     ours = elements.hermite
-    assert len({name(ours, 1), name(batching._Each(ours), 1), name(ours, 2), name(elements.assemble, 1)}) == 4
+    assert (
+        len(
+            {
+                name(ours, 1),
+                name(batching._Each(ours), 1),
+                name(ours, 2),
+                name(elements.assemble, 1),
+            }
+        )
+        == 4
+    )
     assert name(lambda x: x) is None
     assert name(ours, len) is None
     assert name(ours, jax.tree_util.Partial(ours)) is None
@@ -74,7 +88,9 @@ def test_a_name_tells_programs_apart_and_is_only_for_our_own_code():
 def test_importing_and_calling_the_library_makes_no_such_setting():
     code = "import jax, orthodrome as od; od.LocalPCA([[0.0], [1.0]]); print(jax.config.jax_compilation_cache_dir)"
     env = {"PATH": "", "HOME": "/nowhere"}
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+    )
     assert found.stdout.strip() == "None"
 
 

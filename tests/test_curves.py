@@ -1,4 +1,5 @@
-"""Kernels, the Gaussian process and piecewise curves against dense formulas and finite differences."""
+"""Kernels, the Gaussian process and piecewise curves against dense formulas and finite
+differences."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +19,9 @@ T = np.linspace(0, 1, 23)
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_each_kernel_derivative_is_the_derivative_of_the_one_before(kernel, order):
     r, h = np.linspace(-1, 1, 41) + 0.0031, 1e-5
-    difference = (kernel.derivative(r + h, order - 1) - kernel.derivative(r - h, order - 1)) / (2 * h)
+    difference = (kernel.derivative(r + h, order - 1) - kernel.derivative(r - h, order - 1)) / (
+        2 * h
+    )
     found = kernel.derivative(r, order)
     np.testing.assert_allclose(found, difference, rtol=2e-4, atol=1e-6 * np.abs(found).max())
 
@@ -52,19 +55,31 @@ def test_mean_and_covariance_are_the_papers_posterior_equation(d, rng):
     process = uniform_process(6, od.SquaredExponential(), 1e-4)
     curve = GPCurve(process, a[None], b[None], z[None])
     for order in range(3):
-        np.testing.assert_allclose(curve.evaluate(T, order)[0], dense.mean(T, order, a, b, z), rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(
+            curve.evaluate(T, order)[0], dense.mean(T, order, a, b, z), rtol=1e-7, atol=1e-7
+        )
     ours = np.einsum("ij,ts->itjs", V, process.covariance(T, T))
     np.testing.assert_allclose(ours, dense.covariance(T), atol=1e-9)
 
 
-@pytest.mark.parametrize("kernel", [od.SquaredExponential(), od.Matern(), od.Matern(nu=4.5)], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [od.SquaredExponential(), od.Matern(), od.Matern(nu=4.5)], ids=repr
+)
 def test_reversing_time_gives_the_same_curve(kernel, rng):
     process = uniform_process(10, kernel, 1e-7)
-    a, b, z = rng.standard_normal((4, 2)), rng.standard_normal((4, 2)), rng.standard_normal((4, 10, 2))
+    a, b, z = (
+        rng.standard_normal((4, 2)),
+        rng.standard_normal((4, 2)),
+        rng.standard_normal((4, 10, 2)),
+    )
     there, back = GPCurve(process, a, b, z), GPCurve(process, b, a, z[:, ::-1])
     for order, sign in [(0, 1), (1, -1), (2, 1)]:
-        np.testing.assert_allclose(there.evaluate(T, order), sign * back.evaluate(1 - T, order), rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(process.covariance(T, T), process.covariance(1 - T, 1 - T), atol=1e-12)
+        np.testing.assert_allclose(
+            there.evaluate(T, order), sign * back.evaluate(1 - T, order), rtol=1e-6, atol=1e-6
+        )
+    np.testing.assert_allclose(
+        process.covariance(T, T), process.covariance(1 - T, 1 - T), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("mesh", [2, 10, 50])
@@ -113,11 +128,15 @@ def test_concatenated_curves_evaluate_as_before(rng):
     short = PiecewiseCurve(np.array([[0, 1.0]]), *rng.standard_normal((3, 1, 2, 2)))
     long = PiecewiseCurve(np.array([[0, 0.2, 0.5, 1.0]]), *rng.standard_normal((3, 1, 4, 2)))
     joined = concatenate_curves([short, long])
-    np.testing.assert_allclose(joined.evaluate(T), np.concatenate([short.evaluate(T), long.evaluate(T)]), rtol=1e-12)
+    np.testing.assert_allclose(
+        joined.evaluate(T), np.concatenate([short.evaluate(T), long.evaluate(T)]), rtol=1e-12
+    )
 
 
 def test_an_unsafe_mesh_and_noise_is_refused_with_a_sentence():
-    with pytest.raises(ValueError, match=r"a mesh of 120 knots with noise 1e-12 .* is not safe.*Take more noise"):
+    with pytest.raises(
+        ValueError, match=r"a mesh of 120 knots with noise 1e-12 .* is not safe.*Take more noise"
+    ):
         od.FixedPoint(mesh=120, noise=1e-12)
     od.FixedPoint(mesh=120, noise=1e-7)
     od.FixedPoint(mesh=200, noise=1e-9, kernel=od.Matern())

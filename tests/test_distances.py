@@ -17,11 +17,15 @@ def test_a_distance_matrix_is_the_distances(semicircle):
     D, info = od.distance_matrix(metric, data[:12], return_info=True)
     direct = od.distance(metric, data[:12, None], data[:12])
     assert np.all(direct * (1 + 1e-6) >= D) and np.isclose(D, direct, rtol=1e-6).mean() > 0.97
-    assert np.all(D[:, None] <= (D[:, :, None] + D[None]) * (1 + 2e-4))  # ways through a third point are no shorter
+    assert np.all(
+        D[:, None] <= (D[:, :, None] + D[None]) * (1 + 2e-4)
+    )  # ways through a third point are no shorter
     np.testing.assert_array_equal(D, D.T)
     np.testing.assert_array_equal(np.diagonal(D), 0)
     assert (
-        info.converged.all() and info.status.shape == info.error.shape == (12, 12) and np.diagonal(info.certified).all()
+        info.converged.all()
+        and info.status.shape == info.error.shape == (12, 12)
+        and np.diagonal(info.certified).all()
     )
 
 
@@ -46,7 +50,10 @@ def test_work_goes_in_blocks_without_changing_the_result(semicircle, monkeypatch
     path = od.shortest_path(metric, data[0], data[1:9])
     np.testing.assert_allclose(path.length, whole[0][0, 1:], rtol=1e-9)
     again = od.shortest_path(metric, data[0], data[1:9], od.FixedPoint(), init=path)
-    assert again.iterations.max() < od.shortest_path(metric, data[0], data[1:9], od.FixedPoint()).iterations.max()
+    assert (
+        again.iterations.max()
+        < od.shortest_path(metric, data[0], data[1:9], od.FixedPoint()).iterations.max()
+    )
 
 
 @pytest.mark.parametrize("name", ["half-space", "sphere", "flat", "paraboloid"])
@@ -59,7 +66,8 @@ def test_symmetry_and_the_triangle_inequality(name):
 
 
 def test_distance_does_not_change_with_the_coordinates():
-    """The sphere seen through another chart: x ↦ y = x + 0.3 sin(roll x) pulls the same metric back."""
+    """The sphere seen through another chart: x ↦ y = x + 0.3 sin(roll x) pulls the same metric
+    back."""
     import jax
     import jax.numpy as jnp
 
@@ -73,7 +81,9 @@ def test_distance_does_not_change_with_the_coordinates():
     with jax.enable_x64(True):
         y = [np.array(_inverse(bend, x)) for x in (p.start, p.end)]
     solver = od.FixedPoint(mesh=40, tol=1e-12, max_iter=600)
-    np.testing.assert_allclose(od.distance(od.MetricTensor(pulled_back, 2), *y, solver), p.distance, rtol=1e-7)
+    np.testing.assert_allclose(
+        od.distance(od.MetricTensor(pulled_back, 2), *y, solver), p.distance, rtol=1e-7
+    )
 
 
 def _inverse(bend, x):
@@ -89,7 +99,9 @@ def test_a_matrix_that_is_not_all_solved_says_so_once(semicircle, recwarn):
     data, angle, metric = semicircle
     far = data[np.argsort(angle)[[0, 1, -2, -1]]]
     with pytest.warns(od.ConvergenceWarning) as caught:
-        _, info = od.distance_matrix(metric, far, solver=od.FixedPoint(max_iter=2), return_info=True)
+        _, info = od.distance_matrix(
+            metric, far, solver=od.FixedPoint(max_iter=2), return_info=True
+        )
     assert len(caught) == 1 and "of 6 paths did not converge" in str(caught[0].message)
     assert caught[0].filename == __file__
     assert (info.status == od.Status.MAX_ITERATIONS).any() and (info.status == info.status.T).all()
@@ -110,14 +122,19 @@ def test_pairs_without_a_way_are_nan_and_spoil_no_other():
         D = od.distance_matrix(wall, points)
     assert {w.category for w in caught} == {od.ConvergenceWarning}
     assert np.isnan(D[3, :3]).all() and np.isnan(D[:3, 3]).all()
-    np.testing.assert_allclose(D[:3, :3], np.linalg.norm(points[:3, None] - points[None, :3], axis=-1), atol=1e-9)
+    np.testing.assert_allclose(
+        D[:3, :3], np.linalg.norm(points[:3, None] - points[None, :3], axis=-1), atol=1e-9
+    )
 
 
 def test_several_processes_give_the_same_matrix(semicircle, monkeypatch):
     data, _, metric = semicircle
     monkeypatch.setattr("orthodrome.distances.BLOCK", 10)
     solver = od.FixedPoint()
-    one, two = (od.distance_matrix(metric, data[:9], solver=solver, n_jobs=n, return_info=True) for n in (None, 2))
+    one, two = (
+        od.distance_matrix(metric, data[:9], solver=solver, n_jobs=n, return_info=True)
+        for n in (None, 2)
+    )
     np.testing.assert_array_equal(one[0], two[0])
     np.testing.assert_array_equal(one[1].status, two[1].status)
 

@@ -1,4 +1,5 @@
-"""The documentation is true: its code runs, its links lead somewhere, every public name is in it."""
+"""The documentation is true: its code runs, its links lead somewhere, every public name is in
+it."""
 
 import dataclasses
 import os
@@ -29,14 +30,18 @@ ELSEWHERE = ("orthodrome demo", "orthodrome reproduce", "orthodrome explore")
 """Commands that other tests run: some take minutes, one never ends."""
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if CODE.search(page.read_text())], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if CODE.search(page.read_text())], ids=lambda page: page.stem
+)
 def test_every_block_of_code_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     scope = {"__name__": "__main__"}
     with warnings.catch_warnings():
         warnings.simplefilter("error", od.ConvergenceWarning)
         warnings.simplefilter("ignore", DeprecationWarning)  # of others
-        warnings.filterwarnings("ignore", "\\s*Port 8787 is already in use")  # somebody else's Dask dashboard
+        warnings.filterwarnings(
+            "ignore", "\\s*Port 8787 is already in use"
+        )  # somebody else's Dask dashboard
         for block in CODE.findall(page.read_text(encoding="utf-8")):
             exec(compile(block, page.name, "exec"), scope)
     plt.close("all")
@@ -46,14 +51,22 @@ def test_every_block_of_code_runs(page, tmp_path, monkeypatch):
 def test_every_command_runs(page, tmp_path, monkeypatch):
     """In a folder with the files that the documentation speaks of."""
     monkeypatch.chdir(tmp_path)
-    np.savetxt("points.csv", od.datasets.semicircle(18, random_state=0), delimiter=",", header="x,y", comments="")
+    np.savetxt(
+        "points.csv",
+        od.datasets.semicircle(18, random_state=0),
+        delimiter=",",
+        header="x,y",
+        comments="",
+    )
     for command in COMMAND.findall(page.read_text(encoding="utf-8")):
         if command.startswith(ELSEWHERE) and "--list" not in command:
             continue
         done = CliRunner().invoke(app, shlex.split(command)[1:])
         assert done.exit_code == 0, f"{command}: {done.output}"
         written = [
-            shlex.split(command)[i + 1] for i, word in enumerate(shlex.split(command)) if word in ("--out", "--plot")
+            shlex.split(command)[i + 1]
+            for i, word in enumerate(shlex.split(command))
+            if word in ("--out", "--plot")
         ]
         assert all(pathlib.Path(file).exists() for file in written)
 
@@ -73,11 +86,18 @@ def test_the_site_is_built_without_a_warning(tmp_path):
         tmp_path / "trees",
     ]
     done = subprocess.run(
-        [*build, ROOT / "docs", tmp_path / "html"], capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"}
+        [*build, ROOT / "docs", tmp_path / "html"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"NO_COLOR": "1"},
     )
     assert done.returncode == 0, done.stderr
     reference = (tmp_path / "html/api.html").read_text()
-    for said in ("directions in which C is integrated", "of the logarithms; None means", od.Status.SADDLE.sentence):
+    for said in (
+        "directions in which C is integrated",
+        "of the logarithms; None means",
+        od.Status.SADDLE.sentence,
+    ):
         assert said in reference  # what settings mean, and how a solve ends
 
 

@@ -1,4 +1,5 @@
-"""The descent: it goes down, it arrives in a minimiser, it leaves saddles, and it tells when it did not."""
+"""The descent: it goes down, it arrives in a minimiser, it leaves saddles, and it tells when it did
+not."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +17,11 @@ def test_distances_are_those_of_the_closed_form(name, d):
     assert path.converged.all() and path.certified.all()
     np.testing.assert_allclose(path.length, p.distance, rtol=1e-9)
     t = np.linspace(0, 1, 301)
-    assert p.on_geodesic(path(t)).max() < 1e-3 if name == "paraboloid" else p.on_geodesic(path(t)).max() < 1e-6
+    assert (
+        p.on_geodesic(path(t)).max() < 1e-3
+        if name == "paraboloid"
+        else p.on_geodesic(path(t)).max() < 1e-6
+    )
 
 
 @pytest.mark.parametrize("make", [od.datasets.sphere, od.datasets.spiral])
@@ -41,14 +46,19 @@ def test_energy_falls_with_every_accepted_step(semicircle):
 
 def test_a_valley_much_narrower_than_the_bend_of_a_step_is_found():
     width = 1e-3
-    trench = lambda x: jnp.eye(2) * (1 + 30 * width**2 * ((x[1] / width) ** 2 - 1) ** 2)  # least at y = ± width
-    path = od.shortest_path(od.MetricTensor(trench, dim=2), [-1.0, 0.0], [1.0, 0.0], od.Energy(elements=16))
+    trench = lambda x: (
+        jnp.eye(2) * (1 + 30 * width**2 * ((x[1] / width) ** 2 - 1) ** 2)
+    )  # least at y = ± width
+    path = od.shortest_path(
+        od.MetricTensor(trench, dim=2), [-1.0, 0.0], [1.0, 0.0], od.Energy(elements=16)
+    )
     assert path.converged and path.certified and path.iterations < 30
     np.testing.assert_allclose(abs(path(0.5)[1]), width, rtol=1e-2)
 
 
 def test_a_saddle_is_left():
-    """Two ways around a hill, and a start exactly over its top: a geodesic, by symmetry, and not a shortest one."""
+    """Two ways around a hill, and a start exactly over its top: a geodesic, by symmetry, and not a
+    shortest one."""
     hill = od.Pullback(lambda x: jnp.array([x[0], x[1], 3 * jnp.exp(-2 * (x @ x))]))
     a, b = [-2.0, 0.0], [2.0, 0.0]
     over = od.geodesic(hill, a, [1.0, 0.0])
@@ -62,7 +72,9 @@ def test_a_saddle_is_left():
 
 
 def test_a_start_where_the_metric_is_not_a_number_is_told():
-    hole = od.MetricTensor(lambda x: jnp.eye(2) * jnp.where(x @ x < 0.25, jnp.nan, 1 + x[0] ** 2), 2)
+    hole = od.MetricTensor(
+        lambda x: jnp.eye(2) * jnp.where(x @ x < 0.25, jnp.nan, 1 + x[0] ** 2), 2
+    )
     with pytest.warns(od.ConvergenceWarning, match="1 of 2 paths .*non-finite"):
         path = od.shortest_path(hole, [[-1.0, 0], [-1, 1]], [[1.0, 0.1], [1, 1.5]], od.Energy())
     assert list(path.status) == [od.Status.NON_FINITE, od.Status.CONVERGED]
@@ -87,12 +99,18 @@ def test_what_single_precision_cannot_do_is_repeated_within_the_same_budget():
 
 
 def test_only_a_descent_that_looks_sees_that_there_was_more_than_one_way():
-    """Over the top of a hill, by symmetry, Gauss–Newton's steps stay; from the side all descents end in the same valley."""
+    """Over the top of a hill, by symmetry, Gauss–Newton's steps stay; from the side all descents
+    end in the same valley."""
     hill = od.Pullback(lambda x: jnp.array([x[0], x[1], 3 * jnp.exp(-2 * (x @ x))]))
     t = np.linspace(0, 1, 17)[:, None]
-    over, beside = ([-2.0, 0.0] + t * [4.0, 0.0] + height * np.sin(np.pi * t) * [0.0, 1.0] for height in (0.0, 1.0))
+    over, beside = (
+        [-2.0, 0.0] + t * [4.0, 0.0] + height * np.sin(np.pi * t) * [0.0, 1.0]
+        for height in (0.0, 1.0)
+    )
     breaks = np.broadcast_to(np.linspace(0, 1, 9), (2, 9))
-    found = {look: descend(hill, np.stack([over, beside]), breaks, 1e-4, 100, look=look) for look in Look}
+    found = {
+        look: descend(hill, np.stack([over, beside]), breaks, 1e-4, 100, look=look) for look in Look
+    }
     assert all((descent.status == od.Status.CONVERGED).all() for descent in found.values())
     assert not found[Look.NEVER].bent.any() and found[Look.ALWAYS].bent[0]
     assert np.all(found[Look.NEVER].nodes[0, :, 1] == 0)

@@ -6,10 +6,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import orthodrome as od
 
 QUICK = od.Energy(elements=4, degree=1, tol=1e-3)
-"""The checks use a dozen numbers of features, and each compiles the solver anew: a small one will do."""
+"""The checks use a dozen numbers of features, and each compiles the solver anew: a small one will
+do."""
 
 
-@pytest.mark.filterwarnings("ignore::orthodrome.ConvergenceWarning")  # as scikit-learn's own are in these checks
+@pytest.mark.filterwarnings(
+    "ignore::orthodrome.ConvergenceWarning"
+)  # as scikit-learn's own are in these checks
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(
     [

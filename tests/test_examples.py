@@ -24,7 +24,9 @@ def small(tmp_path_factory):
     out = tmp_path_factory.mktemp("out")
     images, labels = mnist_model.digits()
     images, labels = images[::8], labels[::8]
-    model = mnist_model.model(out, images, hidden=(16,), centers=4, far_std=0.3, epochs=40, verbose=False)
+    model = mnist_model.model(
+        out, images, hidden=(16,), centers=4, far_std=0.3, epochs=40, verbose=False
+    )
     again = mnist_model.model(out, images, hidden=(99,))  # from the file: nothing is trained twice
     np.testing.assert_array_equal(again.encode(images[:2]), model.encode(images[:2]))
     yield out, images, labels, model
@@ -38,7 +40,10 @@ def test_interpolation(small):
     out, images, labels, model = small
     figure, paths, grey = interpolation.main(out, images, labels, model, pairs=2, solver=SOLVER)
     assert all(path.converged.all() for path in paths.values()) and len(figure.axes) == 2
-    assert set(grey) == {"straight line", *paths} and interpolation.grey(np.array([0.0, 0.5, 1.0])) == 0.25
+    assert (
+        set(grey) == {"straight line", *paths}
+        and interpolation.grey(np.array([0.0, 0.5, 1.0])) == 0.25
+    )
     assert (out / "interpolation.png").stat().st_size > 10_000
 
 
@@ -67,11 +72,20 @@ def test_precomputed(small):
     import precomputed
 
     figure, D, scores = precomputed.main(small[0], each=15, solver=SOLVER)
-    assert D.shape == (30, 30) and len(figure.axes) == 4 and list(scores) == ["shortest paths", "straight lines"]
+    assert (
+        D.shape == (30, 30)
+        and len(figure.axes) == 4
+        and list(scores) == ["shortest paths", "straight lines"]
+    )
     apart = np.kron(np.eye(2), np.ones((5, 5))) * -9 + 10 - np.eye(10)
     labels = np.repeat([0, 1], 5)
-    assert precomputed.clusters(apart, labels)[1] == 1 and precomputed.classification(apart, labels) == 1
-    assert np.allclose(np.linalg.norm(np.diff(precomputed.embedding(np.array([[0, 3.0], [3.0, 0]])), axis=0)), 3)
+    assert (
+        precomputed.clusters(apart, labels)[1] == 1
+        and precomputed.classification(apart, labels) == 1
+    )
+    assert np.allclose(
+        np.linalg.norm(np.diff(precomputed.embedding(np.array([[0, 3.0], [3.0, 0]])), axis=0)), 3
+    )
 
 
 def test_every_example_says_what_it_does_and_how_to_call_it():

@@ -1,4 +1,5 @@
-"""The experiments: every one runs small, draws from what it saved, goes on after a kill; and what they are made of."""
+"""The experiments: every one runs small, draws from what it saved, goes on after a kill; and what
+they are made of."""
 
 import dataclasses
 import json
@@ -63,10 +64,15 @@ def small(name):
 
 @pytest.fixture
 def cheap(monkeypatch, name):
-    """Nearly flat latent spaces and settings that compile little: the experiments are tested here, not the solvers."""
+    """Nearly flat latent spaces and settings that compile little: the experiments are tested here,
+    not the solvers."""
     monkeypatch.setattr(latent, "MODEL", {"hidden": (4,), "variance": None})
-    monkeypatch.setattr(digits, "MODEL", {"hidden": (4,), "activation": "softplus", "variance": None})
-    monkeypatch.setattr(digits, "SOLVERS", {who: od.FixedPoint(max_iter=5) for who in digits.SOLVERS})
+    monkeypatch.setattr(
+        digits, "MODEL", {"hidden": (4,), "activation": "softplus", "variance": None}
+    )
+    monkeypatch.setattr(
+        digits, "SOLVERS", {who: od.FixedPoint(max_iter=5) for who in digits.SOLVERS}
+    )
     monkeypatch.setattr(land, "SOLVERS", {OURS: od.FixedPoint(max_iter=50)})
     monkeypatch.setattr(failures, "DATA", {"two moons": od.datasets.two_moons})
     if name in ("half-sphere", "split-sphere"):
@@ -89,7 +95,9 @@ def test_every_experiment_computes_saves_draws_and_says_what_it_measured(name, t
     figure = tmp_path / name / "figure.png"
     assert figure.stat().st_size > 5_000
     figure.unlink()
-    again = base.perform(small(name), tmp_path / name, "quick", 0, base.Tell(pytest.fail))  # nothing is computed again
+    again = base.perform(
+        small(name), tmp_path / name, "quick", 0, base.Tell(pytest.fail)
+    )  # nothing is computed again
     assert again == first and figure.exists()
 
 
@@ -126,7 +134,8 @@ def test_what_is_stopped_goes_on_where_it_was(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("scale", "seed", "told"), [("quick", 1, "seed was 0 and is 1"), ("full", 0, "n was 1 and is 2")]
+    ("scale", "seed", "told"),
+    [("quick", 1, "seed was 0 and is 1"), ("full", 0, "n was 1 and is 2")],
 )
 def test_a_folder_with_other_settings_is_refused_and_keeps_its_results(tmp_path, scale, seed, told):
     base.perform(toy(lambda k: {"x": k}), tmp_path, "quick", 0, base.Tell())
@@ -136,9 +145,20 @@ def test_a_folder_with_other_settings_is_refused_and_keeps_its_results(tmp_path,
 
 
 def test_a_run_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path):
-    command = [sys.executable, "-m", "orthodrome", "reproduce", "condition", "plateau", "--out", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "orthodrome",
+        "reproduce",
+        "condition",
+        "plateau",
+        "--out",
+        str(tmp_path),
+    ]
     waited_for = tmp_path / "quick" / "plateau" / "hennig-hauberg.npz"
-    killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    killed = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     deadline = time.monotonic() + 300
     while not waited_for.exists():
         assert killed.poll() is None and time.monotonic() < deadline
@@ -156,11 +176,15 @@ def test_a_run_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path):
         for part in ("hennig-hauberg", "algorithm-1")
     }
     theirs, ours = (np.median(part["residual"], axis=1) for part in parts.values())
-    assert theirs[-1] == pytest.approx(theirs[-2], rel=0.05) and theirs[-1] > 1e-3 and ours[-1] < 1e-10
+    assert (
+        theirs[-1] == pytest.approx(theirs[-2], rel=0.05) and theirs[-1] > 1e-3 and ours[-1] < 1e-10
+    )
 
 
 def test_the_report_has_experiments_of_earlier_runs_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(experiments, "EXPERIMENTS", {name: small(name) for name in ("condition", "steps")})
+    monkeypatch.setattr(
+        experiments, "EXPERIMENTS", {name: small(name) for name in ("condition", "steps")}
+    )
     for names in (["steps"], ["condition"]):
         list(experiments.reproduce(names, "quick", 0, tmp_path, base.Tell()))
     report = (tmp_path / "quick" / "report.md").read_text()
@@ -168,7 +192,9 @@ def test_the_report_has_experiments_of_earlier_runs_too(tmp_path, monkeypatch):
 
 
 def test_bad_names_and_missing_modules_are_refused_before_anything_runs(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="there is no experiment figure9: choose among condition, tangent"):
+    with pytest.raises(
+        ValueError, match="there is no experiment figure9: choose among condition, tangent"
+    ):
         list(experiments.reproduce(["condition", "figure9"], "quick", 0, tmp_path, base.Tell()))
     with pytest.raises(ValueError, match="seed should be at least 0; -1 arrived"):
         list(experiments.reproduce([], "quick", -1, tmp_path, base.Tell()))
@@ -183,19 +209,31 @@ def test_bad_names_and_missing_modules_are_refused_before_anything_runs(tmp_path
 
 
 def test_the_papers_test_sees_a_straight_line_and_not_a_geodesic():
-    metric, a, b = problem("half-space", 2).metric, np.array([[-1.0, 0.5]] * 2), np.array([[1.0, 0.5], [1.0, 2.0]])
+    metric, a, b = (
+        problem("half-space", 2).metric,
+        np.array([[-1.0, 0.5]] * 2),
+        np.array([[1.0, 0.5], [1.0, 2.0]]),
+    )
     good = contest.judged(metric, a, b, od.Auto(rtol=1e-8), 10, alone=True)
-    assert not contest.failed_between(good).any() and good["certified"].all() and np.all(good["seconds"] > 0)
+    assert (
+        not contest.failed_between(good).any()
+        and good["certified"].all()
+        and np.all(good["seconds"] > 0)
+    )
     np.testing.assert_allclose(
         good["length"], np.arccosh(1 + np.sum((a - b) ** 2, 1) / (2 * a[:, 1] * b[:, 1])), rtol=1e-6
     )
     bad = contest.judged(metric, a, b, od.FixedPoint(tol=1e6), 10, alone=False)
-    assert bad["converged"].all() and contest.failed(bad).all()  # its own word, and what its curve is
+    assert (
+        bad["converged"].all() and contest.failed(bad).all()
+    )  # its own word, and what its curve is
 
 
 def test_a_curve_may_pass_at_the_knots_and_fail_between_them():
     waves = od.MetricTensor(lambda x: jnp.eye(2) * (1.2 + jnp.sin(9 * jnp.pi * x[0] * 2) * x[1]), 2)
-    row = contest.judged(waves, np.array([[0.0, 0.3]]), np.array([[1.0, 0.3]]), od.FixedPoint(), 10, alone=False)
+    row = contest.judged(
+        waves, np.array([[0.0, 0.3]]), np.array([[1.0, 0.3]]), od.FixedPoint(), 10, alone=False
+    )
     assert row["between"][0] > 10 * row["at_knots"][0]
 
 
@@ -227,9 +265,12 @@ def test_a_condition_number_is_that_of_differences(semicircle):
     x, h = np.array([[0.3, 0.8], [-0.9, 0.4]]), 1e-6
     for point, value in zip(x, condition.log_condition(metric, x), strict=True):
         ahead, back = (
-            metric.acceleration(point + s * h * np.eye(2), np.tile(condition.VELOCITY, (2, 1))) for s in (1, -1)
+            metric.acceleration(point + s * h * np.eye(2), np.tile(condition.VELOCITY, (2, 1)))
+            for s in (1, -1)
         )
-        assert value == pytest.approx(np.log10(np.linalg.cond((ahead - back).T / (2 * h))), abs=1e-3)
+        assert value == pytest.approx(
+            np.log10(np.linalg.cond((ahead - back).T / (2 * h))), abs=1e-3
+        )
 
 
 def test_the_pair_that_is_drawn_is_the_one_that_differs_most():
@@ -257,7 +298,9 @@ def test_errors_and_accuracies_are_of_the_best_matching():
 
 def test_the_generating_density_of_the_moons_integrates_to_one():
     grid = np.stack(np.meshgrid(np.arange(-2, 3, 0.1), np.arange(-2, 2.5, 0.1)), -1).reshape(-1, 2)
-    assert np.exp(land.log_generating(grid, angles=300)).sum() * 0.1**2 == pytest.approx(1, abs=1e-3)
+    assert np.exp(land.log_generating(grid, angles=300)).sum() * 0.1**2 == pytest.approx(
+        1, abs=1e-3
+    )
 
 
 # --- variants of Algorithm 1 ---
@@ -285,7 +328,9 @@ def test_the_loop_of_the_ablation_is_algorithm_1(some):
 
 def test_updates_one_after_another_end_in_a_fixed_point_too(some):
     metric, a, b = some
-    found = variants.iterate(metric, a[2:], b[2:], variants.constant(10, 1e-7), one_by_one=True, tol=1e-10)
+    found = variants.iterate(
+        metric, a[2:], b[2:], variants.constant(10, 1e-7), one_by_one=True, tol=1e-10
+    )
     exact = od.shortest_path(metric, a[2], b[2], od.FixedPoint(tol=1e-10))
     assert found.converged.all()
     np.testing.assert_allclose(found.curves[0][1].z[0], exact.curve.z[0], atol=1e-3)
@@ -301,11 +346,15 @@ def test_annealed_noise_falls_until_it_is_not_safe():
 @pytest.mark.parametrize(("i", "j"), [(0, 0), (1, 0), (2, 1), (2, 2)])
 def test_a_wiener_kernel_is_the_covariance_of_an_integrated_motion(i, j):
     t, s = np.array([0.3, 0.9]), np.array([0.5])
-    rest = lambda m, n, x, y: x**m * y**n / np.prod(np.arange(1, m + 1)) / np.prod(np.arange(1, n + 1))
+    rest = lambda m, n, x, y: (
+        x**m * y**n / np.prod(np.arange(1, m + 1)) / np.prod(np.arange(1, n + 1))
+    )
     for row, x in enumerate(t):
         known = sum(rest(m - i, m - j, x, s[0]) for m in range(max(i, j), 4))
         moved, _ = quad(lambda u, x=x: rest(3 - i, 3 - j, x - u, s[0] - u), 0, min(x, s[0]))
-        assert variants.IntegratedWiener().covariance(t, s, i, j)[row, 0] == pytest.approx(known + moved, rel=1e-12)
+        assert variants.IntegratedWiener().covariance(t, s, i, j)[row, 0] == pytest.approx(
+            known + moved, rel=1e-12
+        )
 
 
 def test_only_a_kernel_that_is_not_stationary_knows_the_direction_of_time(some):
@@ -327,7 +376,12 @@ def test_the_likeliest_lengthscale_is_the_one_with_the_greatest_density(rng):
     truth = GaussianProcess(knots, od.SquaredExponential(0.2), 1e-5)
     G = lambda process: process.prior(knots, knots, 2, 2) + process.noise * np.eye(8)
     z = np.linalg.cholesky(G(truth)) @ rng.standard_normal((5, 8, d))
-    curve = GPCurve(GaussianProcess(knots, od.SquaredExponential(0.4), 1e-5), np.zeros((5, d)), np.ones((5, d)), z)
+    curve = GPCurve(
+        GaussianProcess(knots, od.SquaredExponential(0.4), 1e-5),
+        np.zeros((5, d)),
+        np.ones((5, d)),
+        z,
+    )
     factors, S = np.array([0.25, 0.5, 1.0]), np.array([[2.0, 0.3], [0.3, 0.5]])
     for rows, factor, changed in variants.likeliest(curve, S, factors):
         assert changed.process.kernel.lengthscale == pytest.approx(0.4 * factor)

@@ -40,13 +40,19 @@ def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("explore")
     data = 100 * od.datasets.two_moons(200, random_state=0) + 7
     with (out / "moons.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([["name", "x", "y"], *([f"p{i}", *row] for i, row in enumerate(data.tolist()))])
+        csv.writer(file).writerows(
+            [["name", "x", "y"], *([f"p{i}", *row] for i, row in enumerate(data.tolist()))]
+        )
     rng = np.random.default_rng(0)
     z = rng.standard_normal((150, 2))
-    images = 1 / (1 + np.exp(-np.tanh(z @ rng.standard_normal((2, 8))) @ rng.standard_normal((8, 16))))
+    images = 1 / (
+        1 + np.exp(-np.tanh(z @ rng.standard_normal((2, 8))) @ rng.standard_normal((8, 16)))
+    )
     np.save(out / "images.npy", images)
     np.save(out / "codes.npy", z)
-    od.models.VAE(hidden=(8,), centers=8, epochs=30, random_state=0).fit(images).save(out / "vae.safetensors")
+    od.models.VAE(hidden=(8,), centers=8, epochs=30, random_state=0).fit(images).save(
+        out / "vae.safetensors"
+    )
     return out
 
 
@@ -62,7 +68,11 @@ def test_an_answer_is_the_path_that_the_library_finds(session):
     scene = session.scene
     answer = json.loads(json.dumps(session.path({"start": 3, "end": [0.2, 0.1]}), allow_nan=False))
     path = od.shortest_path(od.LocalPCA(scene.points), scene.points[3], [0.2, 0.1])
-    assert answer["length"] == path.length and answer["certified"] and answer["message"] == path.message
+    assert (
+        answer["length"] == path.length
+        and answer["certified"]
+        and answer["message"] == path.message
+    )
     np.testing.assert_array_equal(answer["curve"], path(np.linspace(0, 1, len(answer["curve"]))))
     assert answer["straight"] > answer["length"] > 0 and answer["frames"] is None
     band = np.reshape(answer["band"], (2, -1, 2))  # there and back
@@ -73,8 +83,12 @@ def test_an_answer_is_the_path_that_the_library_finds(session):
 
 def test_the_straight_line_is_measured_in_the_metric():
     half_plane = od.MetricTensor(lambda x: jnp.eye(2) / x[1] ** 2, dim=2)
-    np.testing.assert_allclose(straight_length(half_plane, np.array([0.0, 1.0]), np.array([0.0, 2.0])), np.log(2))
-    np.testing.assert_allclose(straight_length(half_plane, np.array([0.0, 2.0]), np.array([6.0, 2.0])), 3.0)
+    np.testing.assert_allclose(
+        straight_length(half_plane, np.array([0.0, 1.0]), np.array([0.0, 2.0])), np.log(2)
+    )
+    np.testing.assert_allclose(
+        straight_length(half_plane, np.array([0.0, 2.0]), np.array([6.0, 2.0])), 3.0
+    )
 
 
 def test_from_an_earlier_path_it_follows_to_the_same_geodesic(session):
@@ -85,7 +99,9 @@ def test_from_an_earlier_path_it_follows_to_the_same_geodesic(session):
     np.testing.assert_allclose(near["length"], anew["length"], rtol=1e-4)
     assert near["certified"] and near["number"] != first["number"]
     assert anew["searched"] and "starts" in anew["message"]
-    assert not near["searched"] and "starts" not in near["message"]  # it was not searched for, and does not say so
+    assert (
+        not near["searched"] and "starts" not in near["message"]
+    )  # it was not searched for, and does not say so
     forgotten = session.path({"start": 3, "end": there.tolist(), "near": 10**6})
     assert forgotten["length"] == anew["length"] and forgotten["searched"]
 
@@ -95,12 +111,17 @@ def test_the_spread_goes_with_the_units(folder):
     spreads = []
     for scale in (1.0, 100.0):
         np.save(folder / "scaled.npy", scale * data)
-        spreads.append(Session(open_scene(folder / "scaled.npy")).path({"start": 0, "end": 1})["spread"])
+        spreads.append(
+            Session(open_scene(folder / "scaled.npy")).path({"start": 0, "end": 1})["spread"]
+        )
     np.testing.assert_allclose(spreads[1], 100 * spreads[0], rtol=1e-6)
 
 
 def test_tiny_huge_and_few_points_are_shown_as_they_are(folder):
-    some = {"tiny": 1e-12 * np.load(folder / "codes.npy"), "two": np.array([[0.0, 0.0], [1.0, 2.0]])}
+    some = {
+        "tiny": 1e-12 * np.load(folder / "codes.npy"),
+        "two": np.array([[0.0, 0.0], [1.0, 2.0]]),
+    }
     for name, data in some.items():
         np.save(folder / f"{name}.npy", data)
         session = Session(open_scene(folder / f"{name}.npy"))
@@ -120,21 +141,32 @@ def test_sigma_and_rho_change_the_map_and_the_path(session):
 
 def test_a_deep_map_is_told_as_such(folder):
     told = Session(open_scene(folder / "moons.csv", index="name", rho=1e-12)).map({})
-    assert json.loads(json.dumps(told))["deeper"] is True and told["most"] - told["least"] == pytest.approx(np.log(1e6))
+    assert json.loads(json.dumps(told))["deeper"] is True and told["most"] - told[
+        "least"
+    ] == pytest.approx(np.log(1e6))
 
 
 def test_a_path_without_a_length_is_told_without_one(session, monkeypatch):
-    walled = od.MetricTensor(lambda x: jnp.eye(2) * (x[0] ** 2 - 0.25), dim=2)  # not positive in the middle
+    walled = od.MetricTensor(
+        lambda x: jnp.eye(2) * (x[0] ** 2 - 0.25), dim=2
+    )  # not positive in the middle
     with pytest.warns(od.ConvergenceWarning):
         path = od.shortest_path(walled, [-1.0, 0.0], [1.0, 0.0])
     assert not np.isfinite(path.length)
     monkeypatch.setattr(Session, "_search", lambda self, *_: path)
     told = session.path({"start": 5, "end": 6, "near": None})
-    assert told["number"] is None and told["length"] is None and told["straight"] > 0 and not told["certified"]
+    assert (
+        told["number"] is None
+        and told["length"] is None
+        and told["straight"] > 0
+        and not told["certified"]
+    )
 
 
 def test_an_end_where_the_metric_is_not_positive_is_answered_with_a_sentence(session, monkeypatch):
-    monkeypatch.setattr(Session, "_metric", lambda self, _: od.MetricTensor(lambda x: jnp.eye(2) * x[0], dim=2))
+    monkeypatch.setattr(
+        Session, "_metric", lambda self, _: od.MetricTensor(lambda x: jnp.eye(2) * x[0], dim=2)
+    )
     with pytest.raises(RequestError, match="positive"):
         session.path({"start": [-0.5, 0.0], "end": [0.5, 0.1]})
 
@@ -169,7 +201,9 @@ def test_the_table_is_in_the_units_of_the_file(session, folder):
 
 def test_columns_of_any_name_can_be_taken_away(folder):
     with (folder / "odd.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([["t", "$^$"], *od.datasets.semicircle(20, random_state=0).tolist()])
+        csv.writer(file).writerows(
+            [["t", "$^$"], *od.datasets.semicircle(20, random_state=0).tolist()]
+        )
     session = Session(open_scene(folder / "odd.csv", standardize=True))
     asked = {"paths": [{"start": 0, "end": 1, "color": 3}]}
     header = session.take_away(asked | {"kind": "csv"})[2].decode().splitlines()[0]
@@ -199,9 +233,18 @@ BAD = {
     "a place outside": ({"start": [1e6, 0], "end": 2}, "should lie in the frame"),
     "a huge number": ({"start": [10**400, 0], "end": 2}, "finite number"),
     "settings that are none": ({"start": 1, "end": 2, "settings": []}, "an object with rho, sigma"),
-    "no number for near": ({"start": 1, "end": 2, "near": "x"}, "near should be the number of an earlier path"),
-    "a negative sigma": ({"start": 1, "end": 2, "settings": {"sigma": -1}}, "within a factor of 10"),
-    "a word for rho": ({"start": 1, "end": 2, "settings": {"rho": "small"}}, "rho should be a finite number"),
+    "no number for near": (
+        {"start": 1, "end": 2, "near": "x"},
+        "near should be the number of an earlier path",
+    ),
+    "a negative sigma": (
+        {"start": 1, "end": 2, "settings": {"sigma": -1}},
+        "within a factor of 10",
+    ),
+    "a word for rho": (
+        {"start": 1, "end": 2, "settings": {"rho": "small"}},
+        "rho should be a finite number",
+    ),
     "another setting": ({"start": 1, "end": 2, "settings": {"path": "x"}}, "'path' is not known"),
 }
 
@@ -238,7 +281,9 @@ def test_images_of_a_vae_lie_along_the_path_and_along_the_straight_line(folder):
     assert frames["shape"] == [4, 4] and frames["count"] == len(frames["places"]) == 11
     pixels = np.frombuffer(base64.b64decode(frames["pixels"]), np.uint8).reshape(2, 11, 16)
     black, contrast = scene.brightness
-    for row, places in zip(pixels, (frames["places"], np.linspace(*scene.points[[3, 80]], 11)), strict=True):
+    for row, places in zip(
+        pixels, (frames["places"], np.linspace(*scene.points[[3, 80]], 11)), strict=True
+    ):
         expected = 255 * np.clip((vae.decode(places) - black) / contrast, 0, 1)
         np.testing.assert_allclose(row, expected, atol=0.51)
     assert np.abs(pixels[0].astype(int) - pixels[1]).max() > 0 and scene.image_shape == (4, 4)
@@ -256,9 +301,14 @@ def test_a_decoder_of_torch_is_read_from_its_file(folder):
 
     torch.manual_seed(0)
     module = torch.nn.Sequential(
-        torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 12), torch.nn.Unflatten(1, (3, 2, 2))
+        torch.nn.Linear(2, 8),
+        torch.nn.Tanh(),
+        torch.nn.Linear(8, 12),
+        torch.nn.Unflatten(1, (3, 2, 2)),
     ).double()
-    torch.export.save(torch.export.export(module.eval(), (torch.zeros(1, 2).double(),)), folder / "decoder.pt2")
+    torch.export.save(
+        torch.export.export(module.eval(), (torch.zeros(1, 2).double(),)), folder / "decoder.pt2"
+    )
     session = Session(open_scene(folder / "decoder.pt2", folder / "codes.npy"))
     assert session.path({"start": 0, "end": 1})["frames"]["shape"] == [2, 2, 3]
     with torch.no_grad():
@@ -308,8 +358,19 @@ def test_what_cannot_be_opened_is_refused_with_a_sentence(folder, call, match):
 @contextlib.contextmanager
 def serving(folder, *arguments):
     """The real command, at any free port: yields its address."""
-    command = [sys.executable, "-m", "orthodrome", "explore", *arguments, "--no-browser", "--port", "0"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "orthodrome",
+        "explore",
+        *arguments,
+        "--no-browser",
+        "--port",
+        "0",
+    ]
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             address = process.stdout.readline().strip()
             assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address), process.stderr.read()
@@ -328,7 +389,9 @@ def address(folder):
 
 
 def ask(address, method, path, body=None, headers=JSON):
-    connection = http.client.HTTPConnection(address.removeprefix("http://").rstrip("/"), timeout=120)
+    connection = http.client.HTTPConnection(
+        address.removeprefix("http://").rstrip("/"), timeout=120
+    )
     connection.request(method, path, body, headers)
     response = connection.getresponse()
     content = response.read()
@@ -411,7 +474,9 @@ def test_what_is_no_http_is_survived(address):
             line.shutdown(socket.SHUT_WR)
             answer = line.recv(1000)
             assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
-    with socket.create_connection((host, int(port))) as line:  # somebody who promises more than comes
+    with socket.create_connection(
+        (host, int(port))
+    ) as line:  # somebody who promises more than comes
         line.sendall(
             f"POST /api/path HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\nContent-Length: 999\r\n\r\n{{".encode()
         )
@@ -428,8 +493,18 @@ def test_a_mistake_of_ours_is_told_as_such(folder, monkeypatch):
     monkeypatch.setattr(Session, "map", lambda self, request: 1 / 0)
     monkeypatch.setattr(Session, "warm_up", lambda self: iter(()))
     application = app(open_scene(folder / "moons.csv", index="name"), {"here"})
-    headers = [(b"host", b"here"), (b"content-type", b"application/json"), (b"content-length", b"2")]
-    scope = {"type": "http", "method": "POST", "path": "/api/map", "headers": headers, "query_string": b""}
+    headers = [
+        (b"host", b"here"),
+        (b"content-type", b"application/json"),
+        (b"content-length", b"2"),
+    ]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/map",
+        "headers": headers,
+        "query_string": b"",
+    }
     said = []
 
     async def receive():
@@ -459,7 +534,9 @@ def test_a_taken_port_is_refused_with_a_sentence(folder, address):
     ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert (
-        done.returncode == 2 and f"127.0.0.1:{port}" in done.stderr and "choose another --port or --host" in done.stderr
+        done.returncode == 2
+        and f"127.0.0.1:{port}" in done.stderr
+        and "choose another --port or --host" in done.stderr
     )
 
 
@@ -488,7 +565,12 @@ def _page(browser, address):
     page, wrong = browser.new_page(), []
     page.expected = None
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    page.on(
+        "console",
+        lambda message: (
+            wrong.append(message.text) if message.type in ("error", "warning") else None
+        ),
+    )
     page.goto(address)
     page.wait_for_selector("#overlay[data-ready=true]", timeout=PATIENCE)
     yield page
@@ -539,7 +621,9 @@ def test_drag_an_end_and_the_path_follows(page, folder):
     page.mouse.click(*spot(page, 80))
     (before,) = settled(page)
     answers = []
-    page.on("response", lambda response: answers.append(response) if "path" in response.url else None)
+    page.on(
+        "response", lambda response: answers.append(response) if "path" in response.url else None
+    )
     page.mouse.move(*spot(page, 80))
     page.mouse.down()
     page.mouse.move(*spot(page, 50), steps=12)
@@ -548,7 +632,9 @@ def test_drag_an_end_and_the_path_follows(page, folder):
     (after,) = settled(page)
     np.testing.assert_allclose(after, od.distance(od.LocalPCA(data), data[3], data[50]), rtol=1e-3)
     asked = [answer.request.post_data_json for answer in answers]
-    assert len(asked) > 2 and asked[0]["near"] and asked[-1]["near"] is None and asked[-1]["end"] == 50
+    assert (
+        len(asked) > 2 and asked[0]["near"] and asked[-1]["near"] is None and asked[-1]["end"] == 50
+    )
 
 
 def test_pressing_an_end_moves_nothing_and_begins_another_path_there(page):
@@ -586,7 +672,10 @@ def test_what_is_followed_is_not_called_certified(page):
     badges = page.locator("#paths .badge")
     expect(badges.nth(1)).to_have_text("following")
     page.wait_for_timeout(600)  # still held: it stays what it is
-    assert badges.all_inner_texts() == ["✓ certified", "following"] and page.locator("#status").inner_text() == ""
+    assert (
+        badges.all_inner_texts() == ["✓ certified", "following"]
+        and page.locator("#status").inner_text() == ""
+    )
     page.mouse.up()
     expect(badges.nth(1)).to_have_text("✓ certified")
     page.evaluate("""() => {
@@ -632,14 +721,19 @@ def test_what_was_only_followed_is_searched_when_all_is_still(page):
     page.mouse.click(*spot(page, 80))
     settled(page)
     answers = []
-    page.on("response", lambda response: answers.append(response) if "path" in response.url else None)
+    page.on(
+        "response", lambda response: answers.append(response) if "path" in response.url else None
+    )
     page.evaluate("""() => {
         const slider = document.getElementById('sigma'), value = Number(slider.value);
         for (const there of [value + 0.1, value]) { slider.value = there; slider.dispatchEvent(new Event('input')); }
     }""")
     page.wait_for_timeout(800)
     settled(page)
-    assert answers[0].request.post_data_json["near"] and answers[-1].request.post_data_json["near"] is None
+    assert (
+        answers[0].request.post_data_json["near"]
+        and answers[-1].request.post_data_json["near"] is None
+    )
 
 
 def test_press_and_pull_makes_a_path_and_there_may_be_several(page):
@@ -678,7 +772,10 @@ def test_a_slider_changes_the_map_and_the_path(page, folder):
 def test_it_works_by_keyboard_alone(page):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "overlay"
-    for keys in (["Enter", *["ArrowLeft"] * 9, "Enter"], [*["ArrowRight"] * 18, *["ArrowUp"] * 3, "Enter"]):
+    for keys in (
+        ["Enter", *["ArrowLeft"] * 9, "Enter"],
+        [*["ArrowRight"] * 18, *["ArrowUp"] * 3, "Enter"],
+    ):
         for key in keys:
             page.keyboard.press(key)
     (before,) = settled(page)
@@ -703,7 +800,8 @@ def test_everything_can_be_taken_away(page, tmp_path):
             page.locator(f"aside [data-kind={kind}]").click()
         download.value.save_as(tmp_path / kind)
         assert (
-            download.value.suggested_filename == f"orthodrome_paths.{kind}" and (tmp_path / kind).stat().st_size > 1000
+            download.value.suggested_filename == f"orthodrome_paths.{kind}"
+            and (tmp_path / kind).stat().st_size > 1000
         )
     page.locator("#python").click()
     expect(page.locator("#lines")).to_contain_text("paths = [od.shortest_path(metric, start, end)")
@@ -732,7 +830,9 @@ def test_a_narrow_window_has_everything_one_below_the_other(page):
 def test_another_page_cannot_ask(browser, address):
     page = browser.new_page()
     form = f'<form method="post" action="{address}api/path"><button>press me</button></form>'
-    page.route("http://evil.example/", lambda route: route.fulfill(body=form, content_type="text/html"))
+    page.route(
+        "http://evil.example/", lambda route: route.fulfill(body=form, content_type="text/html")
+    )
     page.goto("http://evil.example/")
     with pytest.raises(Exception, match="Failed to fetch"):
         page.evaluate(f"fetch('{address}api/scene').then(response => response.text())")

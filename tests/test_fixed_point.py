@@ -35,7 +35,9 @@ def test_the_semicircle_of_the_paper_is_solved():
         others = np.delete(np.arange(200), np.argmax(angle))
         solver = od.FixedPoint(mesh=10)
         metric = od.LocalPCA(data, sigma=0.15, rho=0.01)
-        solution = solver.solve(metric, np.tile(data[np.argmax(angle)], (199, 1)), data[others], None)
+        solution = solver.solve(
+            metric, np.tile(data[np.argmax(angle)], (199, 1)), data[others], None
+        )
         solved += np.sum(solution.status == Status.CONVERGED)
         unsolved += [(seed, int(i)) for i in others[solution.status != Status.CONVERGED]]
     assert solved >= 0.995 * 1990, unsolved
@@ -59,7 +61,10 @@ def test_the_error_falls_faster_than_any_power_for_se_and_algebraically_for_mate
     def errors(kernel):
         solvers = [od.FixedPoint(mesh=int(n), tol=1e-18, max_iter=60, kernel=kernel) for n in N]
         with pytest.warns(od.ConvergenceWarning):  # the tolerance is below rounding
-            return [np.median(np.abs(od.distance(p.metric, p.start, p.end, s) / p.distance - 1)) for s in solvers]
+            return [
+                np.median(np.abs(od.distance(p.metric, p.start, p.end, s) / p.distance - 1))
+                for s in solvers
+            ]
 
     def slopes(kernel):
         return -np.diff(np.log(errors(kernel))) / np.diff(np.log(N - 1.0))
@@ -72,7 +77,8 @@ def test_the_error_falls_faster_than_any_power_for_se_and_algebraically_for_mate
 def test_reversing_the_ends_gives_the_same_path(semicircle):
     data, _, metric = semicircle
     there, back = (
-        od.shortest_path(metric, a, b, od.FixedPoint()) for a, b in ((data[:20], data[20:40]), (data[20:40], data[:20]))
+        od.shortest_path(metric, a, b, od.FixedPoint())
+        for a, b in ((data[:20], data[20:40]), (data[20:40], data[:20]))
     )
     np.testing.assert_allclose(there(T), back(1 - T), atol=1e-8)
     np.testing.assert_allclose(there.length, back.length, rtol=1e-8)
@@ -84,7 +90,9 @@ def test_a_solution_is_a_fixed_point_of_its_own_start(semicircle):
     path = od.shortest_path(metric, *ends, od.FixedPoint())
     again = od.shortest_path(metric, *ends, od.FixedPoint(), init=path)
     assert np.all(again.iterations == 0)
-    np.testing.assert_allclose(again(T), path(T), atol=1e-8)  # the noise lets the mean miss z by about so much
+    np.testing.assert_allclose(
+        again(T), path(T), atol=1e-8
+    )  # the noise lets the mean miss z by about so much
 
 
 def test_another_mesh_can_start_from_a_path(semicircle):
@@ -106,8 +114,13 @@ def test_max_iter_is_kept_and_told(semicircle):
 
 
 def test_a_non_finite_metric_stops_one_problem_and_spoils_no_other():
-    hole = od.MetricTensor(lambda x: jnp.eye(2) * jnp.where(x @ x < 0.25, jnp.nan, 1 + x[0] ** 2), 2)
-    start, end = np.array([[-1.0, 0], [-1, 1], [-1, -1]]), np.array([[1.0, 0.1], [1, 1.5], [1, -1.2]])
+    hole = od.MetricTensor(
+        lambda x: jnp.eye(2) * jnp.where(x @ x < 0.25, jnp.nan, 1 + x[0] ** 2), 2
+    )
+    start, end = (
+        np.array([[-1.0, 0], [-1, 1], [-1, -1]]),
+        np.array([[1.0, 0.1], [1, 1.5], [1, -1.2]]),
+    )
     with pytest.warns(od.ConvergenceWarning, match="1 of 3 paths .*not finite"):
         path = od.shortest_path(hole, start, end, od.FixedPoint())
     assert list(path.status) == [Status.NON_FINITE, Status.CONVERGED, Status.CONVERGED]
@@ -148,7 +161,9 @@ def test_scaling_data_sigma_and_rho_together_changes_no_distance(semicircle):
 def test_scaling_the_metric_by_s_squared_scales_distance_by_s():
     p = problem("half-space", 2)
     scaled = od.MetricTensor(lambda x: 9.0 * p.metric.function(x), 2)
-    np.testing.assert_allclose(od.distance(scaled, p.start, p.end, TIGHT), 3 * p.distance, rtol=1e-7)
+    np.testing.assert_allclose(
+        od.distance(scaled, p.start, p.end, TIGHT), 3 * p.distance, rtol=1e-7
+    )
 
 
 def far_apart(semicircle):
@@ -163,9 +178,16 @@ def test_an_adaptive_mesh_certifies_what_ten_knots_do_not(semicircle):
     assert path.certified.all() and rough.certified.mean() < 0.3
     knots = path.curve.process.knots
     assert knots.shape == path.curve.z.shape[:2] and np.all(np.diff(knots, axis=1) > 0)
-    sure = od.shortest_path(metric, a, b, init=path)  # of the same geodesics, some of which are not the shortest
+    sure = od.shortest_path(
+        metric, a, b, init=path
+    )  # of the same geodesics, some of which are not the shortest
     np.testing.assert_allclose(path.length, sure.length, rtol=1e-5)
-    assert path.std(T).shape == (15, len(T), 2) and path.sample(T[:9], 3, random_state=0).shape == (3, 15, 9, 2)
+    assert path.std(T).shape == (15, len(T), 2) and path.sample(T[:9], 3, random_state=0).shape == (
+        3,
+        15,
+        9,
+        2,
+    )
 
 
 def test_an_adaptive_mesh_is_each_problems_own_whatever_its_neighbours(semicircle, tmp_path):
@@ -174,7 +196,9 @@ def test_an_adaptive_mesh_is_each_problems_own_whatever_its_neighbours(semicircl
     near = a + 0.05  # ten knots are enough for this one
     both = od.shortest_path(metric, a, np.stack([b[0], near]), solver)
     alone = od.shortest_path(metric, a, near, solver)
-    assert alone.curve.z.shape[1] < both.curve.z.shape[1] == np.sum(both.curve.process.knots[0] <= 1)
+    assert (
+        alone.curve.z.shape[1] < both.curve.z.shape[1] == np.sum(both.curve.process.knots[0] <= 1)
+    )
     np.testing.assert_allclose(both[1](T), alone(T), atol=1e-10)
     np.testing.assert_allclose(both[1].std(T[1:-1]), alone.std(T[1:-1]), rtol=1e-5)
     both.save(tmp_path / "both.npz")
@@ -228,11 +252,15 @@ def test_calibration_makes_the_accelerations_likeliest(semicircle):
 
     for i in range(3):
         best = log_likelihood(i, factor[i])
-        assert best > log_likelihood(i, 0.9 * factor[i]) and best > log_likelihood(i, 1.1 * factor[i])
+        assert best > log_likelihood(i, 0.9 * factor[i]) and best > log_likelihood(
+            i, 1.1 * factor[i]
+        )
 
 
 def test_unknown_settings_get_a_sentence():
     with pytest.raises(ValueError, match='mesh should be a number of knots or "adaptive"'):
         od.FixedPoint(mesh="fine")
-    with pytest.raises(ValueError, match="step should be one of backtracking, mann, ishikawa, anderson"):
+    with pytest.raises(
+        ValueError, match="step should be one of backtracking, mann, ishikawa, anderson"
+    ):
         od.FixedPoint(step="newton")

@@ -1,4 +1,5 @@
-"""The solver of Hennig & Hauberg against its formulas written out densely, and what the paper says of it."""
+"""The solver of Hennig & Hauberg against its formulas written out densely, and what the paper says
+of it."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +14,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::orthodrome.ConvergenceWarning")
 
 
 class Dense:
-    """One problem, all observations in one list: the ends without noise, then accelerations with theirs."""
+    """One problem, all observations in one list: the ends without noise, then accelerations with
+    theirs."""
 
     def __init__(self, a, b, V, lengthscale, jitter, times):
         self.a, self.b, self.V, self.jitter = a, b, V, jitter
@@ -21,7 +23,12 @@ class Dense:
         self.place = {t: n for n, t in enumerate(times)}
         orders = [(i, j) for i in range(3) for j in range(3)]
         self.kernel = {ij: squared_exponential(times, times, *ij, lengthscale) for ij in orders}
-        self.times, self.orders, self.values, self.noises = [0.0, 1.0], [0, 0], [a, b], [0 * V, 0 * V]
+        self.times, self.orders, self.values, self.noises = (
+            [0.0, 1.0],
+            [0, 0],
+            [a, b],
+            [0 * V, 0 * V],
+        )
 
     def k(self, t, i, s, j):
         return self.kernel[i, j][self.place[t], self.place[s]] * self.V
@@ -30,15 +37,22 @@ class Dense:
         """Mean (r, d) and covariance (r d, r d) of these derivatives at t."""
         rows = range(len(self.times))
         G = np.block(
-            [[self.k(self.times[m], self.orders[m], self.times[n], self.orders[n]) for n in rows] for m in rows]
+            [
+                [self.k(self.times[m], self.orders[m], self.times[n], self.orders[n]) for n in rows]
+                for m in rows
+            ]
         )
         d = len(self.a)
         for n in rows:
             G[n * d : (n + 1) * d, n * d : (n + 1) * d] += self.noises[n]
-        cross = np.block([[self.k(t, i, self.times[n], self.orders[n]) for n in rows] for i in orders])
+        cross = np.block(
+            [[self.k(t, i, self.times[n], self.orders[n]) for n in rows] for i in orders]
+        )
         line = lambda t, order: [self.a + t * (self.b - self.a), self.b - self.a, 0 * self.a][order]
         seen = np.concatenate([self.values[n] - line(self.times[n], self.orders[n]) for n in rows])
-        mean = np.stack([line(t, i) for i in orders]) + (cross @ np.linalg.solve(G, seen)).reshape(len(orders), d)
+        mean = np.stack([line(t, i) for i in orders]) + (cross @ np.linalg.solve(G, seen)).reshape(
+            len(orders), d
+        )
         prior = np.block([[self.k(t, i, t, j) for j in orders] for i in orders])
         return mean, prior - cross @ np.linalg.solve(G, cross.T)
 
@@ -69,7 +83,12 @@ def test_mean_and_covariance_are_those_of_the_algorithm_written_out(semicircle):
         for n, t in enumerate(knots):
             (c, v), cov = dense.posterior(t, (0, 1))
             cc, cv, vv = cov[:2, :2], cov[:2, 2:], cov[2:, 2:]
-            noise = U.T @ cc @ U + abs(U_dot.T @ cv.T @ U) + abs(U.T @ cv @ U_dot) + U_dot.T @ vv @ U_dot
+            noise = (
+                U.T @ cc @ U
+                + abs(U_dot.T @ cv.T @ U)
+                + abs(U.T @ cv @ U_dot)
+                + U_dot.T @ vv @ U_dot
+            )
             dense.observe(n, t, metric.acceleration(c, v), noise)
     for t in between:
         mean, cov = dense.posterior(t, (0, 1))
@@ -80,14 +99,19 @@ def test_mean_and_covariance_are_those_of_the_algorithm_written_out(semicircle):
 
 def knot_errors(metric, path, N):
     t = np.linspace(0, 1, N)
-    return np.max(np.sum((path.acceleration(t) - metric.acceleration(path(t), path.velocity(t))) ** 2, -1), -1)
+    return np.max(
+        np.sum((path.acceleration(t) - metric.acceleration(path(t), path.velocity(t))) ** 2, -1), -1
+    )
 
 
 def test_its_residual_reaches_a_plateau_and_that_of_the_fixed_point_does_not(semicircle):
     data, angle, metric = semicircle
     a, b = data[np.argsort(angle)[[150, 90]]]
     rounds = (5, 20, 60)
-    theirs = [knot_errors(metric, od.shortest_path(metric, a, b, od.HennigHauberg(refinements=n)), 10) for n in rounds]
+    theirs = [
+        knot_errors(metric, od.shortest_path(metric, a, b, od.HennigHauberg(refinements=n)), 10)
+        for n in rounds
+    ]
     ours = knot_errors(metric, od.shortest_path(metric, a, b, od.FixedPoint(tol=1e-10)), 10)
     assert theirs[1] == pytest.approx(theirs[2], rel=1e-2) and theirs[2] > 1e-3 and ours < 1e-6
 
@@ -114,7 +138,9 @@ def test_many_problems_are_as_each_alone_and_a_point_to_itself_stays(semicircle)
 
 def test_what_does_not_meet_the_equation_at_the_knots_is_not_converged(semicircle):
     data, angle, metric = semicircle
-    with pytest.warns(od.ConvergenceWarning, match="does not satisfy the geodesic equation at the knots"):
+    with pytest.warns(
+        od.ConvergenceWarning, match="does not satisfy the geodesic equation at the knots"
+    ):
         path = od.shortest_path(metric, *data[np.argsort(angle)[[0, -1]]], od.HennigHauberg())
     assert path.status == od.Status.NOT_SATISFIED and knot_errors(metric, path, 10) > 0.1
 
@@ -125,7 +151,9 @@ def test_the_spread_is_what_samples_show_and_files_keep_it(semicircle, tmp_path)
     np.testing.assert_allclose(path.std([0.0, 1.0]), 0, atol=1e-7)
     draws = path.sample([0.3, 0.6], 20_000, random_state=0)
     for i in range(2):
-        np.testing.assert_allclose(np.cov(draws[:, i, 0].T), path[i].covariance(0.3), rtol=0.05, atol=4e-4)
+        np.testing.assert_allclose(
+            np.cov(draws[:, i, 0].T), path[i].covariance(0.3), rtol=0.05, atol=4e-4
+        )
     plain = od.shortest_path(metric, data[:2], data[5:7], od.FixedPoint())
     assert np.all(path.std(0.3) > plain.std(0.3))  # it knows its accelerations less well
     path.save(tmp_path / "p.npz")
@@ -144,8 +172,12 @@ def test_the_search_keeps_the_likeliest_lengthscale(semicircle):
     alone = {f: od.shortest_path(metric, a, b, od.HennigHauberg(search=[f])) for f in factors}
 
     def log_density(curve, i):
-        G = np.kron(squared_exponential(curve.knots, curve.knots, 2, 2, curve.lengthscale[i]), curve.V[i])
-        cross = np.kron(squared_exponential(curve.knots, [0, 1], 2, 0, curve.lengthscale[i]), curve.V[i])
+        G = np.kron(
+            squared_exponential(curve.knots, curve.knots, 2, 2, curve.lengthscale[i]), curve.V[i]
+        )
+        cross = np.kron(
+            squared_exponential(curve.knots, [0, 1], 2, 0, curve.lengthscale[i]), curve.V[i]
+        )
         ends = np.kron(squared_exponential([0, 1], [0, 1], 0, 0, curve.lengthscale[i]), curve.V[i])
         G = G - cross @ np.linalg.solve(ends, cross.T) + 1e-7 * np.kron(np.eye(10), curve.V[i])
         for n in range(10):
@@ -165,11 +197,15 @@ def test_a_start_is_where_it_looks_first(semicircle):
     init = od.shortest_path(metric, *ends)
     path = od.shortest_path(metric, *ends, od.HennigHauberg(mesh=12, refinements=0), init=init)
     t = np.linspace(0, 1, 12)
-    np.testing.assert_allclose(path.curve.z[0], metric.acceleration(init(t), init.velocity(t)), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        path.curve.z[0], metric.acceleration(init(t), init.velocity(t)), rtol=1e-9, atol=1e-9
+    )
 
 
 def test_a_hole_in_the_metric_is_told():
-    hole = od.MetricTensor(lambda x: jnp.eye(2) * jnp.where(x @ x < 0.25, jnp.nan, 1 + x[0] ** 2), 2)
+    hole = od.MetricTensor(
+        lambda x: jnp.eye(2) * jnp.where(x @ x < 0.25, jnp.nan, 1 + x[0] ** 2), 2
+    )
     with pytest.warns(od.ConvergenceWarning, match="1: non-finite numbers on the way"):
         path = od.shortest_path(hole, [[-1.0, 0], [-1, 1]], [[1.0, 0], [1, 1]], od.HennigHauberg())
     assert path.status[0] == od.Status.NON_FINITE and np.isnan(path.length[0])
@@ -193,7 +229,9 @@ def test_bad_settings_are_refused(settings, sentence):
 
 def test_bounds_of_another_dimension_are_refused(semicircle):
     data, _, metric = semicircle
-    with pytest.raises(ValueError, match=r"bound has shape \(3, 3\), the problems have 2 coordinates"):
+    with pytest.raises(
+        ValueError, match=r"bound has shape \(3, 3\), the problems have 2 coordinates"
+    ):
         od.shortest_path(metric, data[0], data[1], od.HennigHauberg(bound=np.eye(3)))
 
 

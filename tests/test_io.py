@@ -31,10 +31,15 @@ def test_numpy_files(tmp_path):
         np.testing.assert_array_equal(read_data(tmp_path / name).values, ROWS)
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     hnp.arrays(
-        np.float64, st.tuples(st.integers(2, 6), st.integers(1, 4)), elements=st.floats(-1e300, 1e300), unique=True
+        np.float64,
+        st.tuples(st.integers(2, 6), st.integers(1, 4)),
+        elements=st.floats(-1e300, 1e300),
+        unique=True,
     )
 )
 def test_every_number_survives_a_csv(tmp_path, values):
@@ -44,7 +49,9 @@ def test_every_number_survives_a_csv(tmp_path, values):
 
 def test_other_columns_may_hold_anything(tmp_path):
     (tmp_path / "x.csv").write_text(",label,x,y\n0,a,1,2\n1,b,3,4\n")
-    np.testing.assert_array_equal(read_data(tmp_path / "x.csv", ["x", "y"]).values, [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(
+        read_data(tmp_path / "x.csv", ["x", "y"]).values, [[1, 2], [3, 4]]
+    )
 
 
 def test_columns_by_name_and_number(tmp_path):
@@ -80,11 +87,16 @@ def test_a_name_that_two_columns_have_does_not_choose_one(tmp_path):
 def test_an_index_is_kept_and_finds_rows(tmp_path):
     (tmp_path / "pandas.csv").write_text(",x,y\nfirst,1,2\nsecond,3,4\n")
     (tmp_path / "named.tsv").write_text("x\tname\ty\n1\tfirst\t2\n3\tsecond\t4\n")
-    for table in (read_data(tmp_path / "pandas.csv"), read_data(tmp_path / "named.tsv", index="name")):
+    for table in (
+        read_data(tmp_path / "pandas.csv"),
+        read_data(tmp_path / "named.tsv", index="name"),
+    ):
         np.testing.assert_array_equal(table.values, [[1, 2], [3, 4]])
         assert table.columns == ("x", "y") and table.index == table.labels == ("first", "second")
         assert table.row("second", "--to") == 1
-        with pytest.raises(ValueError, match="--to should be a label of the index, such as first; third arrived"):
+        with pytest.raises(
+            ValueError, match="--to should be a label of the index, such as first; third arrived"
+        ):
             table.row("third", "--to")
     np.save(tmp_path / "x.npy", ROWS)
     table = read_data(tmp_path / "x.npy", index="0")
@@ -108,9 +120,13 @@ def test_standardised_columns_can_be_turned_back(tmp_path):
     np.testing.assert_allclose(table.in_units(table.values), ROWS, atol=1e-15)
     np.testing.assert_array_equal(read_data(tmp_path / "x.npy").in_units(ROWS), ROWS)
     np.save(tmp_path / "flat.npy", [[1.0, 2.0], [1.0, 3.0]])
-    with pytest.raises(ValueError, match="column x0 is the same in every row and cannot be standardised"):
+    with pytest.raises(
+        ValueError, match="column x0 is the same in every row and cannot be standardised"
+    ):
         read_data(tmp_path / "flat.npy", standardize=True)
-    np.save(tmp_path / "flat.npy", [[0.1, 2.0], [0.1, 3.0], [0.1, 4.0]])  # whose mean is not 0.1 to the last digit
+    np.save(
+        tmp_path / "flat.npy", [[0.1, 2.0], [0.1, 3.0], [0.1, 4.0]]
+    )  # whose mean is not 0.1 to the last digit
     with pytest.raises(ValueError, match="column x0 is the same in every row"):
         read_data(tmp_path / "flat.npy", standardize=True)
     np.save(tmp_path / "huge.npy", [[1e300], [-1e300]])
@@ -121,21 +137,34 @@ def test_standardised_columns_can_be_turned_back(tmp_path):
 BAD = {
     "ragged.csv": (
         "1,2\n3,4\n5\n",
-        "line 3: 2 columns were expected, as in the first line, 1 arrived; columns are separated by ','",
+        "line 3: 2 columns were expected, as in the first line, 1 arrived; columns are separated "
+        "by ','",
     ),
     "text.csv": ("x,y\n1,2\n3,oops\n", "line 3, column y: a number was expected, 'oops' arrived"),
     "missing.csv": ("1,2\n3,\n", "line 2, column x1: a number was expected, '' arrived"),
     "gap.csv": ("1,2\n,\n3,4\n", "line 2, column x0: a number was expected, '' arrived"),
-    "first.csv": ("1.0,NA\n0,0\n1,1\n", "line 1, column x1: a number was expected, 'NA' arrived"),  # not a header
+    "first.csv": (
+        "1.0,NA\n0,0\n1,1\n",
+        "line 1, column x1: a number was expected, 'NA' arrived",
+    ),  # not a header
     "semicolons.csv": ("1;2\n3;4\n5;6\n", "a number was expected, '3;4' arrived.*separated by ','"),
-    "nameless.csv": ("x,,y\n0,1,2\n1,3,4\n", "column 1 has no name; say which columns are coordinates: --columns x,y"),
+    "nameless.csv": (
+        "x,,y\n0,1,2\n1,3,4\n",
+        "column 1 has no name; say which columns are coordinates: --columns x,y",
+    ),
     "nan.csv": ("1,2\n3,nan\n", "line 2, column x1: a number was expected, 'nan' arrived"),
     "inf.csv": ("x,y\n-inf,2\n", "line 2, column x: a number was expected, '-inf' arrived"),
     "grouped.csv": ("1,2\n1_000,3\n", "line 2, column x0: a number was expected, '1_000' arrived"),
     "digits.csv": ("1,2\n３,4\n", "line 2, column x0: a number was expected"),
     "commas.csv": (",\n1,2\n3,4\n", "column 1 has no name"),
-    "holes.csv": ("NA,NA\n1,2\n3,4\n", "the first line has 'NA', and may be a header or a row: say which, by --header"),
-    "excel.csv": ("p0,#N/A\np1,1\np2,2\n", "the first line has '#N/A', and may be a header or a row"),
+    "holes.csv": (
+        "NA,NA\n1,2\n3,4\n",
+        "the first line has 'NA', and may be a header or a row: say which, by --header",
+    ),
+    "excel.csv": (
+        "p0,#N/A\np1,1\np2,2\n",
+        "the first line has '#N/A', and may be a header or a row",
+    ),
     "quote.csv": ('x,y,name\n1,2,ok\n3,4,ok\n5,6,"a\n7,8,b\n', "cannot be read as text"),
     "hole.csv": (
         "x\n1\n\n2\n3\n",

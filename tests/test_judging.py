@@ -1,4 +1,5 @@
-"""The judge: right about curves that are geodesics, and not fooled by curves that only look like one at the knots."""
+"""The judge: right about curves that are geodesics, and not fooled by curves that only look like
+one at the knots."""
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +33,9 @@ def as_curve(function, pieces=40):
 
 
 def judged(curve, metric=HALF_PLANE, rtol=1e-4):
-    return judge(metric, curve, curve.evaluate(np.zeros(1))[:, 0], curve.evaluate(np.ones(1))[:, 0], rtol)
+    return judge(
+        metric, curve, curve.evaluate(np.zeros(1))[:, 0], curve.evaluate(np.ones(1))[:, 0], rtol
+    )
 
 
 def test_a_true_geodesic_is_certified():
@@ -55,7 +58,9 @@ def test_the_right_curve_at_the_wrong_speed_is_not_certified():
         return c, v * ds[:, None], a * ds[:, None] ** 2 + v * dds[:, None]
 
     verdict = judged(as_curve(warped))
-    np.testing.assert_allclose(verdict.length, 2, rtol=1e-8)  # the same set of points, so the same length
+    np.testing.assert_allclose(
+        verdict.length, 2, rtol=1e-8
+    )  # the same set of points, so the same length
     np.testing.assert_allclose(verdict.speed_variation, 0.1 * np.pi, rtol=1e-3)
     assert not verdict.certified[0] and 2 * verdict.energy[0] > 4.1
 
@@ -65,7 +70,9 @@ def test_a_wiggle_that_vanishes_at_the_knots_is_seen():
         w = 10 * np.pi
         bump, slope, bend = np.sin(w * t) ** 4, 4 * w * np.sin(w * t) ** 3 * np.cos(w * t), 0
         bend = 4 * w**2 * (3 * np.sin(w * t) ** 2 * np.cos(w * t) ** 2 - np.sin(w * t) ** 4)
-        return tuple(x + 1e-2 * b[:, None] * [0, 1] for x, b in zip(arc(t), (bump, slope, bend), strict=True))
+        return tuple(
+            x + 1e-2 * b[:, None] * [0, 1] for x, b in zip(arc(t), (bump, slope, bend), strict=True)
+        )
 
     knots = np.linspace(0, 1, 11)
     for plain, bent in zip(arc(knots), wiggled(knots), strict=True):
@@ -78,11 +85,16 @@ def test_a_wiggle_that_vanishes_at_the_knots_is_seen():
 def test_length_is_that_of_the_curve_whatever_it_is(semicircle, rng):
     data, _, metric = semicircle
     curve = GPCurve(
-        uniform_process(10, od.SquaredExponential(), 1e-7), data[:2], data[2:4], 20 * rng.standard_normal((2, 10, 2))
+        uniform_process(10, od.SquaredExponential(), 1e-7),
+        data[:2],
+        data[2:4],
+        20 * rng.standard_normal((2, 10, 2)),
     )
     verdict = judge(metric, curve, data[:2], data[2:4])
     for i in range(2):
-        speed = lambda t, i=i: float(metric.norm(*(curve.take([i]).evaluate(np.array([t]), k)[0, 0] for k in (0, 1))))
+        speed = lambda t, i=i: float(
+            metric.norm(*(curve.take([i]).evaluate(np.array([t]), k)[0, 0] for k in (0, 1)))
+        )
         truth, _ = quad(speed, 0, 1, points=np.linspace(0, 1, 21)[1:-1], limit=400, epsrel=1e-7)
         np.testing.assert_allclose(verdict.length[i], truth, rtol=1e-6)
     assert not verdict.certified.any()
@@ -101,7 +113,9 @@ def test_certified_implies_an_error_below_the_tolerance(semicircle):
     for rtol in (1e-3, 1e-5, 1e-7):
         verdict = judge(metric, curve, curve.start, curve.end, rtol)
         assert np.all(verdict.error[verdict.certified] <= rtol)
-    assert verdict.certified.sum() < judge(metric, curve, curve.start, curve.end, 1e-3).certified.sum()
+    assert (
+        verdict.certified.sum() < judge(metric, curve, curve.start, curve.end, 1e-3).certified.sum()
+    )
 
 
 @pytest.mark.parametrize("mesh", [5, 8, 12])
@@ -134,7 +148,8 @@ def test_at_the_papers_tolerance_converged_paths_are_not_certified(semicircle):
 @pytest.mark.filterwarnings("ignore::orthodrome.ConvergenceWarning")
 @pytest.mark.parametrize("sigma", [3e-4, 1e-3, 1e-2])
 def test_nothing_is_certified_that_the_judge_looked_past(sigma):
-    """A metric that changes over σ, and a path a thousand times as long: a coarse quadrature sees only flat space."""
+    """A metric that changes over σ, and a path a thousand times as long: a coarse quadrature sees
+    only flat space."""
     data = od.datasets.semicircle(100, random_state=0)
     metric = od.LocalPCA(data, sigma, 0.1 * sigma**2)
     path = od.shortest_path(metric, data[0], data[1:30], od.FixedPoint(max_iter=20))
@@ -145,7 +160,12 @@ def test_nothing_is_certified_that_the_judge_looked_past(sigma):
 
 def test_a_curve_that_runs_to_infinity_is_judged_without_a_warning_of_numpys(semicircle):
     data, _, metric = semicircle
-    wild = GPCurve(uniform_process(10, od.SquaredExponential(), 1e-7), data[:1], data[1:2], np.full((1, 10, 2), 1e200))
+    wild = GPCurve(
+        uniform_process(10, od.SquaredExponential(), 1e-7),
+        data[:1],
+        data[1:2],
+        np.full((1, 10, 2), 1e200),
+    )
     verdict = judge(metric, wild, data[:1], data[1:2])
     assert not verdict.certified[0]
 
@@ -154,7 +174,10 @@ def test_a_curve_that_runs_to_infinity_is_judged_without_a_warning_of_numpys(sem
 def test_up_to_the_conjugate_point_a_great_circle_is_certified_with_an_honest_error(angle):
     """Where the second variation is all but singular, a small residual is no small error."""
     sphere = problem("sphere", 2).metric
-    a, b = np.tan(-angle / 4) * np.array([1.0, 0]), np.tan(angle / 4) * np.array([np.cos(0.1), np.sin(0.1)])
+    a, b = (
+        np.tan(-angle / 4) * np.array([1.0, 0]),
+        np.tan(angle / 4) * np.array([np.cos(0.1), np.sin(0.1)]),
+    )
     truth = od.distance(sphere, a, b, od.Auto(rtol=1e-11))
     for mesh in (6, 8, 12):
         path = od.shortest_path(sphere, a, b, od.FixedPoint(mesh=mesh, tol=1e-7, max_iter=5000))
@@ -175,9 +198,15 @@ def test_past_the_conjugate_point_a_great_circle_is_a_saddle():
 def test_the_estimate_is_useful_not_only_safe(semicircle):
     data, angle, metric = semicircle
     a, b = data[np.argmax(angle)], data[np.argsort(angle)[:150:5]]
-    for solver in (od.Energy(16, degree=1), od.Energy(16, degree=2), od.FixedPoint(mesh=30, tol=1e-6)):
+    for solver in (
+        od.Energy(16, degree=1),
+        od.Energy(16, degree=2),
+        od.FixedPoint(mesh=30, tol=1e-6),
+    ):
         path = od.shortest_path(metric, a, b, solver)
-        truth = od.shortest_path(metric, a, b, od.Auto(rtol=1e-10), init=path).length  # of the same geodesic
+        truth = od.shortest_path(
+            metric, a, b, od.Auto(rtol=1e-10), init=path
+        ).length  # of the same geodesic
         off = np.abs(path.length / truth - 1)
         seen = np.isfinite(path.error) & (off > 1e-11) & (off < 1e-2)
         assert seen.sum() > 20 and np.all(path.error[seen] >= off[seen])
@@ -185,21 +214,29 @@ def test_the_estimate_is_useful_not_only_safe(semicircle):
 
 
 def test_a_curve_that_leaps_past_the_quadrature_has_no_length():
-    """From a to far away and back to b, in between two looks: its speed is next to nothing wherever one looks."""
+    """From a to far away and back to b, in between two looks: its speed is next to nothing wherever
+    one looks."""
     sphere = od.MetricTensor(lambda x: 4 * jnp.eye(2) / (1 + x @ x) ** 2, 2)
     a, b = np.array([[-1.0, 0.3]]), np.array([[1.0, 0.3]])
     stops = np.stack([a, 1e19 * a, 1e19 * b, b], axis=1)
     nothing = np.zeros_like(stops)
     leap = PiecewiseCurve(np.array([[0, 1e-9, 1 - 1e-9, 1]]), stops, nothing, nothing)
     verdict = judge(sphere, leap, a, b)
-    assert np.isnan(verdict.length[0]) and verdict.flaw[0] == Flaw.UNMEASURED and not verdict.certified[0]
+    assert (
+        np.isnan(verdict.length[0])
+        and verdict.flaw[0] == Flaw.UNMEASURED
+        and not verdict.certified[0]
+    )
 
 
 def test_kinks_of_a_network_do_not_keep_a_path_from_its_certificate():
-    """Where the second derivative of the map leaps, c'' does: the residual is large nearby, the length is still sure."""
+    """Where the second derivative of the map leaps, c'' does: the residual is large nearby, the
+    length is still sure."""
     surface = od.Pullback(lambda x: jnp.array([x[0], x[1], 3 * jax.nn.elu(x[0] + 0.3 * x[1])]))
     path = od.shortest_path(surface, [-1.0, -0.5], [1.1, 0.7])
-    bent = lambda u: np.where(u > 0, 3 * u, 3 * np.expm1(u))  # a cylinder: unrolled, its geodesics are straight
+    bent = lambda u: np.where(
+        u > 0, 3 * u, 3 * np.expm1(u)
+    )  # a cylinder: unrolled, its geodesics are straight
     across = np.array([1.0, 0.3]) / np.hypot(1.0, 0.3)
     u = np.linspace(-1.15, 1.31, 200_001)
     width = np.sum(np.hypot(np.diff(u) / np.hypot(1.0, 0.3), np.diff(bent(u))))

@@ -15,7 +15,11 @@ def curve(degree, rng, bend=0.3):
     points = od.datasets.semicircle_in(5, 120, random_state=1)
     widths = np.array([0.1, 0.15, 0.3, 0.2, 0.05, 0.1, 0.05, 0.05])
     times = elements.node_times(np.concatenate([[0.0], np.cumsum(widths)]), degree)[:, None]
-    nodes = points[0] + times * (points[1] - points[0]) + bend * np.sin(np.pi * times) * rng.standard_normal(5)
+    nodes = (
+        points[0]
+        + times * (points[1] - points[0])
+        + bend * np.sin(np.pi * times) * rng.standard_normal(5)
+    )
     return od.LocalPCA(points, 0.5, 0.05), jnp.asarray(nodes), jnp.asarray(widths)
 
 
@@ -44,7 +48,9 @@ def test_its_step_is_newtons_up_to_the_generic_share(degree, rng):
         assert pivot > 0
         assert sure > 0
         assert total.stride(space.nodes(mine) - newton) < krylov.GENERIC * total.stride(newton)
-        np.testing.assert_allclose(space.slope(mine), total.slope(newton), rtol=2 * krylov.GENERIC**2)
+        np.testing.assert_allclose(
+            space.slope(mine), total.slope(newton), rtol=2 * krylov.GENERIC**2
+        )
 
 
 def test_both_see_whether_the_second_variation_is_positive(rng):
@@ -53,7 +59,10 @@ def test_both_see_whether_the_second_variation_is_positive(rng):
         for bend in (0.1, 0.5, 1.0, 2.0):
             problem = curve(1, rng, bend)
             models = krylov.explore(*problem), elements.assemble(*problem)
-            positive += [[bool(m.solve(damping, 0.0)[1] > 0) for m in models] for damping in (0.0, 0.1, 1.0, 10.0)]
+            positive += [
+                [bool(m.solve(damping, 0.0)[1] > 0) for m in models]
+                for damping in (0.0, 0.1, 1.0, 10.0)
+            ]
     mine, sure = np.transpose(positive)
     np.testing.assert_array_equal(mine, sure)
     assert mine.any()
@@ -61,7 +70,8 @@ def test_both_see_whether_the_second_variation_is_positive(rng):
 
 
 def hill():
-    """Two flat sheets of data around an empty hill in 32 dimensions, and a straight way over its top."""
+    """Two flat sheets of data around an empty hill in 32 dimensions, and a straight way over its
+    top."""
     rng = np.random.default_rng(0)
     ring = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     points = np.zeros((120, krylov.MANY))
@@ -74,7 +84,8 @@ def hill():
 
 
 def test_a_saddle_is_left_and_never_certified():
-    """Straight through the middle of a ring: a geodesic by symmetry, or nearly so, and not a shortest path."""
+    """Straight through the middle of a ring: a geodesic by symmetry, or nearly so, and not a
+    shortest path."""
     metric, a, b = hill()
     breaks = np.linspace(0, 1, 33)[None]
     straight = a[:, None] + breaks[..., None] * (b - a)[:, None]
@@ -82,7 +93,10 @@ def test_a_saddle_is_left_and_never_certified():
     path = od.shortest_path(metric, a[0], b[0])
     assert found.bent[0]
     assert path.certified
-    assert path.length < 0.9 * metric.norm(straight[0], np.broadcast_to(b - a, straight[0].shape)).mean()
+    assert (
+        path.length
+        < 0.9 * metric.norm(straight[0], np.broadcast_to(b - a, straight[0].shape)).mean()
+    )
     np.testing.assert_allclose(np.sqrt(2 * found.energy), path.length, rtol=0.02)
 
 

@@ -25,7 +25,9 @@ def test_exp_inverts_log(name, d):
 def test_log_inverts_exp(rng):
     p = problem("sphere", 2)
     v = 0.2 * rng.standard_normal(p.start.shape)
-    np.testing.assert_allclose(od.log_map(p.metric, p.start, od.exp_map(p.metric, p.start, v), TIGHT), v, atol=1e-7)
+    np.testing.assert_allclose(
+        od.log_map(p.metric, p.start, od.exp_map(p.metric, p.start, v), TIGHT), v, atol=1e-7
+    )
 
 
 def test_exp_on_the_half_plane_is_the_closed_form():
@@ -40,7 +42,10 @@ def test_a_geodesic_is_certified_and_passes_through_its_own_exponentials(semicir
     path = od.geodesic(metric, data[0], v)
     assert path.converged.all() and path.residual.max() < 1e-2
     # a geodesic need not be the shortest path to where it leads
-    assert np.all(path.certified | (path.verdict.flaw == Flaw.NOT_MINIMISING)) and path.certified.sum() >= 3
+    assert (
+        np.all(path.certified | (path.verdict.flaw == Flaw.NOT_MINIMISING))
+        and path.certified.sum() >= 3
+    )
     np.testing.assert_allclose(path.length, metric.norm(data[0], v), rtol=1e-7)
     np.testing.assert_allclose(path(0.37), od.exp_map(metric, data[0], 0.37 * v), atol=1e-6)
     np.testing.assert_allclose(path.velocity(0.0), v, rtol=1e-12)
@@ -49,7 +54,12 @@ def test_a_geodesic_is_certified_and_passes_through_its_own_exponentials(semicir
 def test_speed_is_kept_by_the_exponential_map(semicircle, rng):
     data, _, metric = semicircle
     end, info = od.exp_map(metric, data[:40], 0.3 * rng.standard_normal((40, 2)), return_info=True)
-    assert end.shape == (40, 2) and info.converged.all() and info.certified.all() and info.error.max() < 1e-8
+    assert (
+        end.shape == (40, 2)
+        and info.converged.all()
+        and info.certified.all()
+        and info.error.max() < 1e-8
+    )
 
 
 def test_running_into_a_singularity_is_told_and_spoils_no_other():
@@ -57,13 +67,17 @@ def test_running_into_a_singularity_is_told_and_spoils_no_other():
     base, v = np.zeros((2, 2)), np.array([[2.0, 0.0], [0.5, 0.0]])
     with pytest.warns(od.ConvergenceWarning, match="1 of 2 geodesics .*not finite"):
         end, info = od.exp_map(edge, base, v, return_info=True)
-    assert list(info.status) == [od.Status.NON_FINITE, od.Status.CONVERGED] and not info.certified[0]
+    assert (
+        list(info.status) == [od.Status.NON_FINITE, od.Status.CONVERGED] and not info.certified[0]
+    )
     assert np.all(np.isnan(end[0])) and np.isnan(info.error[0])
     np.testing.assert_allclose(end[1], [0.5, 0.0], atol=1e-8)
     with pytest.warns(od.ConvergenceWarning, match="1 of 2 geodesics"):
         path = od.geodesic(edge, base, v)
     assert list(path.converged) == [False, True] and not path.certified[0] and path.certified[1]
-    np.testing.assert_allclose(path[0](1.0), [1.0, 0.0], atol=1e-5)  # as far as it could be followed
+    np.testing.assert_allclose(
+        path[0](1.0), [1.0, 0.0], atol=1e-5
+    )  # as far as it could be followed
 
 
 def test_running_out_of_steps_is_told(monkeypatch):
@@ -72,7 +86,10 @@ def test_running_out_of_steps_is_told(monkeypatch):
     monkeypatch.setattr(maps, "MAX_STEPS", 3)
     with pytest.warns(od.ConvergenceWarning, match="ran out of steps"):
         _, info = od.exp_map(
-            od.MetricTensor(lambda x: jnp.eye(2) / x[1] ** 2, 2), [0.0, 1.0], [9.0, 0.0], return_info=True
+            od.MetricTensor(lambda x: jnp.eye(2) / x[1] ** 2, 2),
+            [0.0, 1.0],
+            [9.0, 0.0],
+            return_info=True,
         )
     assert info.status == od.Status.MAX_STEPS and not info.converged
 
@@ -84,7 +101,9 @@ def test_a_geodesic_that_cannot_start_stays_where_it_is_and_none_is_none(semicir
     assert not path.converged and not path.certified
     np.testing.assert_array_equal(path([0.0, 1.0]), np.zeros((2, 2)))
     data, _, metric = semicircle
-    assert od.geodesic(metric, data[:0], data[:0]).shape == (0,) and od.exp_map(metric, data[:0], data[0]).shape == (
+    assert od.geodesic(metric, data[:0], data[:0]).shape == (0,) and od.exp_map(
+        metric, data[:0], data[0]
+    ).shape == (
         0,
         2,
     )
@@ -99,12 +118,15 @@ def test_shapes_broadcast(semicircle):
 
 
 def test_no_step_passes_over_the_data(rng):
-    """From far away, where the metric is flat, through the data and out: against an integrator held to tiny steps."""
+    """From far away, where the metric is flat, through the data and out: against an integrator held
+    to tiny steps."""
     data = 0.3 * rng.standard_normal((100, 2))
     metric = od.LocalPCA(data, 0.15, 0.01)
     end, info = od.exp_map(metric, [-20.0, 0.0], [40.0, 0.0], return_info=True)
     field = lambda t, y: np.concatenate([y[2:], metric.acceleration(y[:2], y[2:])])
-    truth = solve_ivp(field, (0, 1), [-20.0, 0, 40, 0], "DOP853", rtol=1e-10, atol=1e-10, max_step=0.005).y[:2, -1]
+    truth = solve_ivp(
+        field, (0, 1), [-20.0, 0, 40, 0], "DOP853", rtol=1e-10, atol=1e-10, max_step=0.005
+    ).y[:2, -1]
     np.testing.assert_allclose(end, truth, atol=1e-5)
     assert info.certified and abs(truth[1]) > 1  # it was bent
 
@@ -112,7 +134,9 @@ def test_no_step_passes_over_the_data(rng):
 def test_an_exponential_that_lost_its_digits_is_not_certified():
     metric = problem("half-space", 2).metric
     length = np.array([1.0, 10.0, 25.0, 35.0])
-    end, info = od.exp_map(metric, [0.0, 1.0], np.stack([0 * length, -length], axis=1), return_info=True)
+    end, info = od.exp_map(
+        metric, [0.0, 1.0], np.stack([0 * length, -length], axis=1), return_info=True
+    )
     assert list(info.certified) == [True, True, False, False]
     true_error = np.abs(np.log(end[:3, 1]) + length[:3]) / length[:3]
     assert np.all(true_error <= np.maximum(30 * info.error[:3], 1e-9))

@@ -1,4 +1,5 @@
-"""Metrics: every form of a quantity agrees with every other, and with the paper's printed formula."""
+"""Metrics: every form of a quantity agrees with every other, and with the paper's printed
+formula."""
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +50,9 @@ def test_acceleration_agrees_with_the_papers_kronecker_formula(kind, d, rng):
     points = points + 0.3 * rng.standard_normal(points.shape)
     v = rng.standard_normal(points.shape)
     with jax.enable_x64(True):
-        printed = jax.jit(jax.vmap(lambda x, v: kronecker_acceleration(metric.tensor_at, x, v)))(points, v)
+        printed = jax.jit(jax.vmap(lambda x, v: kronecker_acceleration(metric.tensor_at, x, v)))(
+            points, v
+        )
         generic = jax.jit(jax.vmap(lambda x, v: od.Metric.acceleration_at(metric, x, v)))(points, v)
     np.testing.assert_allclose(metric.acceleration(points, v), printed, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(generic, printed, rtol=1e-10, atol=1e-10)
@@ -62,9 +65,15 @@ def test_inner_norm_and_volume_follow_from_the_tensor(kind, d, rng):
     u, v = rng.standard_normal((2, *points.shape))
     M = metric.tensor(points)
     np.testing.assert_array_equal(metric(points), M)
-    np.testing.assert_allclose(metric.inner(points, u, v), np.einsum("pi,pij,pj->p", u, M, v), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(metric.norm(points, u), np.sqrt(np.einsum("pi,pij,pj->p", u, M, u)), rtol=1e-10)
-    np.testing.assert_allclose(metric.log_volume(points), 0.5 * np.linalg.slogdet(M)[1], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        metric.inner(points, u, v), np.einsum("pi,pij,pj->p", u, M, v), rtol=1e-9, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        metric.norm(points, u), np.sqrt(np.einsum("pi,pij,pj->p", u, M, u)), rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        metric.log_volume(points), 0.5 * np.linalg.slogdet(M)[1], rtol=1e-9, atol=1e-9
+    )
 
 
 def test_local_pca_is_the_printed_sum(rng):
@@ -90,14 +99,19 @@ def test_acceleration_is_quadratic_in_velocity(name, rng):
     p = problem(name, 5)
     v = rng.standard_normal(p.start.shape)
     np.testing.assert_allclose(
-        p.metric.acceleration(p.start, -3 * v), 9 * p.metric.acceleration(p.start, v), rtol=1e-9, atol=1e-9
+        p.metric.acceleration(p.start, -3 * v),
+        9 * p.metric.acceleration(p.start, v),
+        rtol=1e-9,
+        atol=1e-9,
     )
 
 
 def test_any_leading_shape_gives_the_same_numbers(semicircle):
     data, _, metric = semicircle
     grid = data[:24].reshape(2, 3, 4, 2)
-    np.testing.assert_allclose(metric.tensor(grid).reshape(24, 2, 2), metric.tensor(data[:24]), rtol=1e-12)
+    np.testing.assert_allclose(
+        metric.tensor(grid).reshape(24, 2, 2), metric.tensor(data[:24]), rtol=1e-12
+    )
     assert metric.acceleration(grid, data[0]).shape == grid.shape
     assert metric.log_volume(data[0]).shape == ()
 
@@ -128,7 +142,9 @@ def test_the_core_can_be_jitted_vmapped_and_differentiated(semicircle):
     with jax.enable_x64(True):
         slope = jax.jit(jax.vmap(jax.grad(metric.log_volume_at)))(jnp.asarray(data[:4]))
         step = 1e-6 * np.eye(2)[0]
-        difference = (metric.log_volume(data[:4] + step) - metric.log_volume(data[:4] - step)) / 2e-6
+        difference = (
+            metric.log_volume(data[:4] + step) - metric.log_volume(data[:4] - step)
+        ) / 2e-6
     np.testing.assert_allclose(slope[:, 0], difference, rtol=1e-6)
 
 

@@ -35,7 +35,15 @@ def test_shapes_follow_the_problems(grid):
 
 
 def test_everything_is_numpy_float64(grid):
-    for value in (grid.length, grid.energy, grid.error, grid.residual, grid(T), grid.speed(T), grid.covariance(T)):
+    for value in (
+        grid.length,
+        grid.energy,
+        grid.error,
+        grid.residual,
+        grid(T),
+        grid.speed(T),
+        grid.covariance(T),
+    ):
         assert type(value) is np.ndarray and value.dtype == np.float64
     assert type(grid[0, 0].length) is np.float64
 
@@ -52,7 +60,12 @@ def test_one_path_gives_scalars(semicircle):
 
 
 def test_indexing_takes_the_same_paths(grid):
-    assert len(grid) == 3 and grid[1].shape == (4,) and grid[1, 2].shape == () and grid[:, [0, 3]].shape == (3, 2)
+    assert (
+        len(grid) == 3
+        and grid[1].shape == (4,)
+        and grid[1, 2].shape == ()
+        and grid[:, [0, 3]].shape == (3, 2)
+    )
     np.testing.assert_array_equal(grid[1, 2](T), grid(T)[1, 2])
     np.testing.assert_array_equal(grid[grid.length > 1].length, grid.length[grid.length > 1])
     with pytest.raises(IndexError):
@@ -66,7 +79,9 @@ def test_problems_do_not_depend_on_the_company(semicircle, grid):
     np.testing.assert_allclose(alone.length, grid.length[1, 2], rtol=1e-9)
 
 
-@pytest.mark.parametrize("solver", [od.Auto(), od.Energy(), od.Graph(), od.FixedPoint(), od.Collocation()], ids=repr)
+@pytest.mark.parametrize(
+    "solver", [od.Auto(), od.Energy(), od.Graph(), od.FixedPoint(), od.Collocation()], ids=repr
+)
 def test_no_problems_give_no_paths(semicircle, solver):
     data, _, metric = semicircle
     path = od.shortest_path(metric, data[:0], data[0], solver)
@@ -102,8 +117,12 @@ def test_posterior_spread_is_zero_at_the_ends_scales_with_v_and_is_what_samples_
     np.testing.assert_allclose(middle, unit * (step @ S @ step) * S, rtol=1e-9)
     draws = path.sample([0.1, 0.4], 20_000, random_state=0)
     np.testing.assert_allclose(np.cov(draws[:, 0].T), middle, rtol=0.05, atol=0.03 * middle[0, 0])
-    np.testing.assert_allclose(draws.mean(axis=0), path([0.1, 0.4]), atol=5 * path.std(0.4).max() / np.sqrt(20_000) * 2)
-    np.testing.assert_array_equal(path.sample(T, 2, random_state=3), path.sample(T, 2, random_state=3))
+    np.testing.assert_allclose(
+        draws.mean(axis=0), path([0.1, 0.4]), atol=5 * path.std(0.4).max() / np.sqrt(20_000) * 2
+    )
+    np.testing.assert_array_equal(
+        path.sample(T, 2, random_state=3), path.sample(T, 2, random_state=3)
+    )
 
 
 def test_a_solver_without_a_posterior_gets_one(semicircle):
@@ -118,10 +137,14 @@ def test_a_solver_without_a_posterior_gets_one(semicircle):
     np.testing.assert_allclose(posterior.length, path.length, rtol=1e-4)
 
 
-@pytest.mark.parametrize("solver", [od.FixedPoint(kernel=od.Matern()), od.Collocation()], ids=["gp", "piecewise"])
+@pytest.mark.parametrize(
+    "solver", [od.FixedPoint(kernel=od.Matern()), od.Collocation()], ids=["gp", "piecewise"]
+)
 def test_saved_paths_come_back_the_same(semicircle, tmp_path, solver):
     data, angle, metric = semicircle
-    path = od.shortest_path(metric, data[np.argsort(angle)[100]], data[np.argsort(angle)[[110, 120]]], solver)
+    path = od.shortest_path(
+        metric, data[np.argsort(angle)[100]], data[np.argsort(angle)[[110, 120]]], solver
+    )
     path.save(tmp_path / "path.npz")
     back = od.Path.load(tmp_path / "path.npz")
     assert repr(back) == repr(path) and back.shape == path.shape
@@ -139,7 +162,9 @@ def test_a_metric_that_is_a_function_is_asked_for_after_loading(tmp_path):
     np.testing.assert_array_equal(back.length, path.length)
     with pytest.raises(ValueError, match=r"Path.load\(file, metric="):
         back.speed(T)
-    np.testing.assert_array_equal(od.Path.load(tmp_path / "path.npz", p.metric).speed(T), path.speed(T))
+    np.testing.assert_array_equal(
+        od.Path.load(tmp_path / "path.npz", p.metric).speed(T), path.speed(T)
+    )
 
 
 def test_a_file_that_is_no_path_is_refused(tmp_path):
@@ -164,7 +189,9 @@ def test_a_path_is_judged_once_and_only_when_somebody_asks(monkeypatch):
     asked = []
     judge = judging.judge
     monkeypatch.setattr(judging, "judge", lambda *case: asked.append(len(case[1])) or judge(*case))
-    path = od.shortest_path(od.Pullback(lambda x: x), np.zeros((3, 2)), np.eye(3, 2) + 1, od.Energy(elements=4))
+    path = od.shortest_path(
+        od.Pullback(lambda x: x), np.zeros((3, 2)), np.eye(3, 2) + 1, od.Energy(elements=4)
+    )
     assert path(0.5).shape == (3, 2) and path.converged.all() and not asked
     assert np.isclose(path[0].length, np.sqrt(5)) and asked == [1]
     assert path.certified.all() and path.error.max() < 1e-10 and asked == [1, 3]
@@ -177,7 +204,11 @@ def test_a_solver_may_judge_only_some_of_its_blocks(monkeypatch):
     class Moody(od.Energy):
         def solve(self, metric, start, end, init):
             solution = super().solve(metric, start, end, init)
-            verdict = judging.judge(metric, solution.curve, start, end) if (start == p.start[0]).all() else None
+            verdict = (
+                judging.judge(metric, solution.curve, start, end)
+                if (start == p.start[0]).all()
+                else None
+            )
             return dataclasses.replace(solution, verdict=verdict)
 
     monkeypatch.setattr(solving, "BLOCK", 1)
@@ -186,7 +217,9 @@ def test_a_solver_may_judge_only_some_of_its_blocks(monkeypatch):
     assert path.certified.tolist() == [True] * 3
 
 
-@pytest.mark.parametrize("solver", [od.Auto(), od.Energy(), od.FixedPoint(), od.Collocation()], ids=repr)
+@pytest.mark.parametrize(
+    "solver", [od.Auto(), od.Energy(), od.FixedPoint(), od.Collocation()], ids=repr
+)
 def test_a_path_with_other_ends_is_moved_to_these(semicircle, solver):
     data, angle, metric = semicircle
     a, b = data[np.argsort(angle)[[100, 130]]]

@@ -21,7 +21,9 @@ def test_a_scene_shows_the_data_over_the_log_volume_element(semicircle, ax):
     (image,) = ax.images
     left, right, bottom, top = image.get_extent()
     x, y = np.linspace(left, right, od.plotting.GRID), np.linspace(bottom, top, od.plotting.GRID)
-    np.testing.assert_allclose(image.get_array()[7, 30], metric.log_volume([x[30], y[7]]), rtol=1e-12)
+    np.testing.assert_allclose(
+        image.get_array()[7, 30], metric.log_volume([x[30], y[7]]), rtol=1e-12
+    )
     np.testing.assert_array_equal(ax.collections[0].get_offsets(), data)
 
 
@@ -46,7 +48,9 @@ def test_what_is_not_converged_is_dashed_and_what_has_no_posterior_has_no_band(s
     with pytest.warns(od.ConvergenceWarning):
         path = od.shortest_path(metric, *far, od.FixedPoint(max_iter=2))
     od.plotting.paths(path, ax=ax, spread=False, c="red", linewidth=1)
-    assert ax.lines[0].get_linestyle() == "--" and ax.lines[0].get_color() == "red" and not ax.patches
+    assert (
+        ax.lines[0].get_linestyle() == "--" and ax.lines[0].get_color() == "red" and not ax.patches
+    )
     near = od.shortest_path(metric, *data[np.argsort(angle)[[100, 110]]], od.Collocation())
     od.plotting.paths(near, ax=ax)
     assert not ax.patches

@@ -55,7 +55,9 @@ def test_a_file_hears_of_work_that_was_stopped(capsys):
 
 def test_a_terminal_gets_bars():
     watched, end = pty.openpty()
-    done = subprocess.run([sys.executable, "-c", WORK], stderr=end, capture_output=False, stdout=subprocess.PIPE)
+    done = subprocess.run(
+        [sys.executable, "-c", WORK], stderr=end, capture_output=False, stdout=subprocess.PIPE
+    )
     os.close(end)
     seen = io.BytesIO()
     while True:
@@ -65,11 +67,16 @@ def test_a_terminal_gets_bars():
             break
     os.close(watched)
     assert done.returncode == 0 and done.stdout == b""
-    assert b"second" in seen.getvalue() and "━".encode() in seen.getvalue() and b"loss 0.25" in seen.getvalue()
+    assert (
+        b"second" in seen.getvalue()
+        and "━".encode() in seen.getvalue()
+        and b"loss 0.25" in seen.getvalue()
+    )
 
 
 def test_a_notebook_gets_bars_and_cards():
-    """In a real kernel: what is displayed is what the last state was; names are text, not markup."""
+    """In a real kernel: what is displayed is what the last state was; names are text, not
+    markup."""
     cells = [
         WORK,
         CARDS + "path",
@@ -82,15 +89,29 @@ def test_a_notebook_gets_bars_and_cards():
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     NotebookClient(notebook, timeout=300).execute()
     outputs = [
-        [output["data"]["text/html"] for output in cell.outputs if "text/html" in output.get("data", {})]
+        [
+            output["data"]["text/html"]
+            for output in cell.outputs
+            if "text/html" in output.get("data", {})
+        ]
         for cell in notebook.cells
     ]
     (bars,) = outputs[0]
-    assert bars.count("<progress") == 2 and bars.count('value="4" max="4"') == 2 and "first &lt;b&gt;: 100 %" in bars
+    assert (
+        bars.count("<progress") == 2
+        and bars.count('value="4" max="4"') == 2
+        and "first &lt;b&gt;: 100 %" in bars
+    )
     (path,), (rough,), (metric,), (paths,), (pullback,), (flat,) = outputs[1:]
     assert path.count("<polyline") == 1 and path.count("<circle") == 40 and "certified" in path
-    assert "stroke-dasharray" not in path and "stroke-dasharray" in rough and "converged</th>" in rough
-    assert "40 points in 2 dimensions" in metric and metric.count("<circle") == 40 and "<polyline" not in metric
+    assert (
+        "stroke-dasharray" not in path and "stroke-dasharray" in rough and "converged</th>" in rough
+    )
+    assert (
+        "40 points in 2 dimensions" in metric
+        and metric.count("<circle") == 40
+        and "<polyline" not in metric
+    )
     assert paths.count("<polyline") == 4 and "4, of shape (4,)" in paths
     assert flat.count("<polyline") == 1 and "<circle" not in flat
     assert "Pullback(sin)" in pullback and "<svg" not in pullback

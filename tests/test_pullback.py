@@ -1,4 +1,5 @@
-"""Pullback metrics: chords, ambient metrics, ridges, bounded memory, and what does not depend on coordinates."""
+"""Pullback metrics: chords, ambient metrics, ridges, bounded memory, and what does not depend on
+coordinates."""
 
 import jax
 import jax.numpy as jnp
@@ -30,13 +31,21 @@ def test_chords_have_the_derivatives_they_say(degree, rng):
         np.testing.assert_allclose(ends, elements.gather(total.gradient)[::degree], atol=1e-10)
         roughly = chords.assemble(SURFACE, nodes, widths, SURFACE.rougher(), True)
         np.testing.assert_array_equal(roughly.gradient, total.gradient)
-        assert 0 < np.abs(roughly.hessian - total.hessian).max() < 1e-5 * np.abs(total.hessian).max()
+        assert (
+            0 < np.abs(roughly.hessian - total.hessian).max() < 1e-5 * np.abs(total.hessian).max()
+        )
         part = chords.assemble(SURFACE, nodes, widths, SURFACE, False)
         np.testing.assert_array_equal(part.hessian, part.laplacian)
-        np.testing.assert_allclose(part.gradient[1:-1], total.gradient[1:-1], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            part.gradient[1:-1], total.gradient[1:-1], rtol=1e-12, atol=1e-12
+        )
         np.testing.assert_allclose(part.laplacian, total.laplacian, rtol=1e-12, atol=1e-12)
-    H, g = assembled(np.asarray(total.hessian), np.asarray(total.gradient).reshape(4, -1), degree, 3)
-    B, _ = assembled(np.asarray(total.laplacian), np.asarray(total.gradient).reshape(4, -1), degree, 3)
+    H, g = assembled(
+        np.asarray(total.hessian), np.asarray(total.gradient).reshape(4, -1), degree, 3
+    )
+    B, _ = assembled(
+        np.asarray(total.laplacian), np.asarray(total.gradient).reshape(4, -1), degree, 3
+    )
     np.testing.assert_allclose(g, np.ravel(gradient[1:-1]), rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(H, np.reshape(hessian[1:-1, :, 1:-1], H.shape), rtol=1e-7, atol=1e-8)
     assert np.linalg.eigvalsh(B)[0] > 0
@@ -87,24 +96,33 @@ def test_the_energy_by_chords_has_order_2s(degree):
     with jax.enable_x64(True):
         curve = lambda t: np.stack([np.sin(2 * t), t**2 - t], axis=-1)
         exact = elements.assemble(
-            metric, jnp.asarray(curve(elements.node_times(np.linspace(0, 1, 129), 4))), jnp.full(128, 1 / 128)
+            metric,
+            jnp.asarray(curve(elements.node_times(np.linspace(0, 1, 129), 4))),
+            jnp.full(128, 1 / 128),
         ).energy
         for K in (8, 16):
             nodes = curve(elements.node_times(np.linspace(0, 1, K + 1), degree))
-            energy = chords.assemble(metric, jnp.asarray(nodes), jnp.full(K, 1 / K), metric, True).energy
+            energy = chords.assemble(
+                metric, jnp.asarray(nodes), jnp.full(K, 1 / K), metric, True
+            ).energy
             errors.append(float(abs(energy - exact)))
     assert errors[1] < errors[0] / 2 ** (2 * degree - 0.5)
 
 
 def test_the_second_variation_without_third_derivatives_is_the_same():
-    """Along a geodesic the two densities differ by what cancels: the same quadratic form, up to quadrature."""
+    """Along a geodesic the two densities differ by what cancels: the same quadratic form, up to
+    quadrature."""
     metric = od.Pullback(bowl)
     path = od.shortest_path(metric, [-1.0, 0.4], [1.1, 0.5], solver=od.Energy())
     panels = 400
     t = (np.arange(panels) + 0.5) / panels
     widths = np.full(panels, 1 / panels)
     eta = np.stack(
-        [np.sin(np.pi * np.arange(panels + 1) / panels), np.sin(3 * np.arange(panels + 1) * np.pi / panels)], 1
+        [
+            np.sin(np.pi * np.arange(panels + 1) / panels),
+            np.sin(3 * np.arange(panels + 1) * np.pi / panels),
+        ],
+        1,
     )
     forms = []
     with jax.enable_x64(True):
@@ -126,12 +144,17 @@ def test_constant_weights_are_a_stretched_output(rng):
     weighted = od.Pullback(bowl, ambient=weights)
     a, b = rng.standard_normal((2, 4, 2))
     np.testing.assert_allclose(weighted.tensor(a), stretched.tensor(a), rtol=1e-12)
-    np.testing.assert_allclose(weighted.acceleration(a, b), stretched.acceleration(a, b), rtol=1e-10)
-    np.testing.assert_allclose(od.distance(weighted, a, b), od.distance(stretched, a, b), rtol=1e-10)
+    np.testing.assert_allclose(
+        weighted.acceleration(a, b), stretched.acceleration(a, b), rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        od.distance(weighted, a, b), od.distance(stretched, a, b), rtol=1e-10
+    )
 
 
 def test_an_ambient_metric_gives_the_geodesics_of_the_tensor_it_makes(rng):
-    """Against the same metric written as a tensor: J' A J, by an independent formula for its acceleration."""
+    """Against the same metric written as a tensor: J' A J, by an independent formula for its
+    acceleration."""
     data = rng.standard_normal((60, 3))
     ambient = od.LocalPCA(data, 0.8, 0.1)
     spread = lambda x: 0.3 + 0.1 * jnp.sin(bowl(x))
@@ -147,11 +170,15 @@ def test_an_ambient_metric_gives_the_geodesics_of_the_tensor_it_makes(rng):
         x, v = rng.standard_normal((2, 5, 2))
         np.testing.assert_allclose(metric.tensor(x), plain.tensor(x), rtol=1e-10)
         np.testing.assert_allclose(metric.inner(x, v, x), plain.inner(x, v, x), rtol=1e-10)
-        np.testing.assert_allclose(metric.acceleration(x, v), plain.acceleration(x, v), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(
+            metric.acceleration(x, v), plain.acceleration(x, v), rtol=1e-8, atol=1e-10
+        )
 
 
 def test_a_path_under_an_ambient_metric_is_certified(rng):
-    metric = od.Pullback(bowl, ambient=od.LocalPCA(rng.standard_normal((60, 3)), 0.8, 0.1), ridge=0.01)
+    metric = od.Pullback(
+        bowl, ambient=od.LocalPCA(rng.standard_normal((60, 3)), 0.8, 0.1), ridge=0.01
+    )
     path = od.shortest_path(metric, [-0.5, 0.2], [0.6, 0.4], solver=od.Energy())
     assert path.certified and path.residual < 1e-4
 
@@ -163,7 +190,9 @@ def test_a_ridge_makes_a_flat_direction_cost_something():
     metric = od.Pullback(flat, ridge=0.25)
     np.testing.assert_allclose(metric.tensor([0.0, 0.0]), [[1.25, 0.0], [0.0, 0.25]])
     assert np.isclose(od.distance(metric, [0.0, 0.0], [1.0, 1.0]), np.sqrt(1.5))
-    np.testing.assert_array_equal(od.Pullback(bowl, ridge=0.0).tensor([0.3, 0.4]), od.Pullback(bowl).tensor([0.3, 0.4]))
+    np.testing.assert_array_equal(
+        od.Pullback(bowl, ridge=0.0).tensor([0.3, 0.4]), od.Pullback(bowl).tensor([0.3, 0.4])
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,7 +220,10 @@ class Large:
 
     def __init__(self):
         rng = np.random.default_rng(0)
-        self.inner, self.outer = rng.standard_normal((WIDTH, LATENT)) / 7, rng.standard_normal((D, WIDTH)) / 300
+        self.inner, self.outer = (
+            rng.standard_normal((WIDTH, LATENT)) / 7,
+            rng.standard_normal((D, WIDTH)) / 300,
+        )
 
     def __call__(self, x):
         return jnp.tanh(jnp.asarray(self.outer) @ jnp.tanh(jnp.asarray(self.inner) @ x))
@@ -199,7 +231,11 @@ class Large:
 
 def compiled(function, *shapes):
     with jax.enable_x64(True):
-        return jax.jit(function).lower(*(jax.ShapeDtypeStruct(shape, jnp.float64) for shape in shapes)).compile()
+        return (
+            jax.jit(function)
+            .lower(*(jax.ShapeDtypeStruct(shape, jnp.float64) for shape in shapes))
+            .compile()
+        )
 
 
 def test_fifty_latent_and_a_hundred_thousand_output_dimensions_need_no_tensor_of_third_order():
@@ -208,7 +244,11 @@ def test_fifty_latent_and_a_hundred_thousand_output_dimensions_need_no_tensor_of
     programs = {
         "tensor": (metric.tensor_at, (LATENT,)),
         "acceleration": (metric.acceleration_at, (LATENT,), (LATENT,)),
-        "many accelerations": (lambda x, v: metric.motion_along(x, v)[0], (128, LATENT), (128, LATENT)),
+        "many accelerations": (
+            lambda x, v: metric.motion_along(x, v)[0],
+            (128, LATENT),
+            (128, LATENT),
+        ),
         "energy": (lambda n, w: chords.assemble(metric, n, w, metric, True), (33, LATENT), (16,)),
         "second variation": (metric.variation_along, (16, LATENT), (16, LATENT)),
     }
@@ -219,7 +259,9 @@ def test_fifty_latent_and_a_hundred_thousand_output_dimensions_need_no_tensor_of
 
 def test_memory_is_bounded_by_the_widest_layer_and_not_by_the_outputs():
     """Layers much wider than the output: all nodes of a curve at once would take gigabytes."""
-    inner, outer = (np.random.default_rng(0).standard_normal(shape) / 10 for shape in ((2**17, 10), (50, 2**17)))
+    inner, outer = (
+        np.random.default_rng(0).standard_normal(shape) / 10 for shape in ((2**17, 10), (50, 2**17))
+    )
     metric = od.Pullback(jax.jit(lambda x: outer @ jnp.tanh(inner @ x)))
     assert pullback.widest(metric.embed_at, 10) >= 2**17
     energy = lambda nodes, widths: chords.assemble(metric, nodes, widths, metric, True)
@@ -232,7 +274,9 @@ def test_the_widest_layer_is_one_that_depends_on_the_point():
 
     def network(x):
         layer = jax.jit(lambda W, x: jnp.tanh(x @ W.T))
-        hidden = jax.lax.cond(x[0] > 0, lambda: layer(jnp.asarray(W), x), lambda: jnp.zeros(300, x.dtype))
+        hidden = jax.lax.cond(
+            x[0] > 0, lambda: layer(jnp.asarray(W), x), lambda: jnp.zeros(300, x.dtype)
+        )
         return hidden @ jnp.swapaxes(jnp.asarray(V), 0, 1)
 
     assert pullback.widest(network, 4) == 300
@@ -260,7 +304,10 @@ def test_an_acceleration_costs_d_passes_the_values_own_and_one_of_second_order()
 
 
 def test_distances_do_not_depend_on_the_coordinates_of_the_latent_space(rng):
-    weights = [rng.standard_normal(shape) * s for shape, s in (((12, 2), 0.5), ((12, 12), 0.3), ((5, 12), 0.4))]
+    weights = [
+        rng.standard_normal(shape) * s
+        for shape, s in (((12, 2), 0.5), ((12, 12), 0.3), ((5, 12), 0.4))
+    ]
 
     def decoder(z):
         for W in weights:
@@ -269,7 +316,9 @@ def test_distances_do_not_depend_on_the_coordinates_of_the_latent_space(rng):
 
     turn, wave = rng.standard_normal((2, 2, 2))
     change = lambda u: (
-        u + 0.2 * jnp.tanh(turn @ u) / np.linalg.norm(turn, 2) + 0.3 * jnp.sin(wave @ u) / np.linalg.norm(wave, 2)
+        u
+        + 0.2 * jnp.tanh(turn @ u) / np.linalg.norm(turn, 2)
+        + 0.3 * jnp.sin(wave @ u) / np.linalg.norm(wave, 2)
     )
     u, w = rng.standard_normal((2, 4, 2))
     with jax.enable_x64(True):
@@ -281,7 +330,8 @@ def test_distances_do_not_depend_on_the_coordinates_of_the_latent_space(rng):
 
 
 def test_a_relu_decoder_has_paths_by_chords_and_no_certificate_it_does_not_deserve(rng):
-    """The metric leaps at the kinks, and the geodesic equation says nothing there; the chords still go down."""
+    """The metric leaps at the kinks, and the geodesic equation says nothing there; the chords still
+    go down."""
     W, V = rng.standard_normal((24, 2)), rng.standard_normal((5, 24)) / 5
     metric = od.Pullback(lambda x: V @ jax.nn.relu(W @ x + 0.3), ridge=1e-3)
     a, b = np.array([-1.0, -0.7]), np.array([1.0, 0.8])
@@ -299,7 +349,9 @@ def test_no_shorter_path_is_missed_beside_bumps_that_a_straight_start_would_go_o
     steepness = rng.uniform(2, 8, 6)
 
     def bumps(x):
-        return jnp.append(x, jnp.sum(heights * jnp.exp(-steepness * jnp.sum((x - centers) ** 2, axis=1))))
+        return jnp.append(
+            x, jnp.sum(heights * jnp.exp(-steepness * jnp.sum((x - centers) ** 2, axis=1)))
+        )
 
     def tensor(x):
         J = jax.jacfwd(bumps)(x)

@@ -13,7 +13,8 @@ README = pathlib.Path(__file__).parent.parent / "README.md"
 
 
 def words(text):
-    """The text without its small numbers and its count of certified paths, which may differ a little by machine."""
+    """The text without its small numbers and its count of certified paths, which may differ a
+    little by machine."""
     return re.sub(r"\d\.\de[-+]\d+|\d+(?= certified)", "#", text).strip()
 
 
@@ -27,7 +28,9 @@ def test_the_readme_runs_and_prints_what_it_says(capsys, tmp_path, monkeypatch):
         for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
             exec(compile(block, "README.md", "exec"), scope)
     plt.close("all")
-    warned = [f"ConvergenceWarning: {w.message}" for w in caught if w.category is od.ConvergenceWarning]
+    warned = [
+        f"ConvergenceWarning: {w.message}" for w in caught if w.category is od.ConvergenceWarning
+    ]
     assert {w.category for w in caught} <= {od.ConvergenceWarning} and warned == [
         line for line in said.splitlines() if "Warning" in line
     ]

@@ -1,4 +1,5 @@
-"""Roads through the data: connected, measured in the metric, and followed by Dijkstra's shortest routes."""
+"""Roads through the data: connected, measured in the metric, and followed by Dijkstra's shortest
+routes."""
 
 import gc
 
@@ -44,8 +45,12 @@ def test_a_route_between_crossings_is_dijkstras(moons):
 
 def test_detours_pass_elsewhere_and_are_not_much_longer(moons):
     data, metric = moons
-    routes, lengths = Roadmap.of(metric, data, 8).routes(metric, data[:30], data[30:60], 33, detours=2)
-    assert routes.shape == (30, 3, 33, 2) and np.all(lengths[:, 1:] <= rooms.DETOUR * lengths[:, :1] * (1 + 1e-12))
+    routes, lengths = Roadmap.of(metric, data, 8).routes(
+        metric, data[:30], data[30:60], 33, detours=2
+    )
+    assert routes.shape == (30, 3, 33, 2) and np.all(
+        lengths[:, 1:] <= rooms.DETOUR * lengths[:, :1] * (1 + 1e-12)
+    )
     apart = np.linalg.norm(routes[:, 1] - routes[:, 0], axis=-1).max(axis=1)
     assert np.median(apart) > 0.1
 

@@ -1,4 +1,5 @@
-"""Where descents begin: every start joins its own ends, and neighbours tell each other what they found."""
+"""Where descents begin: every start joins its own ends, and neighbours tell each other what they
+found."""
 
 import numpy as np
 
@@ -17,11 +18,19 @@ def test_bows_leave_the_line_to_both_sides_by_the_size_asked_for(rng):
     found = starts.bows(a, b, TIMES, 0, ((0, 0.25), (1, 0.5)))
     line = (a[:, None] + TIMES[:, None] * (b - a)[:, None])[:, None]
     np.testing.assert_allclose(
-        found[:, :, [0, -1]], np.stack([a, b], axis=1)[:, None] + 0 * found[:, :, [0, -1]], atol=1e-12
+        found[:, :, [0, -1]],
+        np.stack([a, b], axis=1)[:, None] + 0 * found[:, :, [0, -1]],
+        atol=1e-12,
     )
-    np.testing.assert_allclose(found[:, 0::2] + found[:, 1::2], 2 * line + 0 * found[:, 0::2], atol=1e-12)
-    apart = np.linalg.norm(found - line, axis=-1).max(axis=2) / np.linalg.norm(b - a, axis=1)[:, None]
-    np.testing.assert_allclose(apart, np.broadcast_to([0.25, 0.25, 0.5, 0.5], apart.shape), rtol=1e-12)
+    np.testing.assert_allclose(
+        found[:, 0::2] + found[:, 1::2], 2 * line + 0 * found[:, 0::2], atol=1e-12
+    )
+    apart = (
+        np.linalg.norm(found - line, axis=-1).max(axis=2) / np.linalg.norm(b - a, axis=1)[:, None]
+    )
+    np.testing.assert_allclose(
+        apart, np.broadcast_to([0.25, 0.25, 0.5, 0.5], apart.shape), rtol=1e-12
+    )
 
 
 def test_a_neighbours_path_is_offered_where_it_differs_and_begins_at_the_own_ends():

@@ -1,4 +1,5 @@
-"""Means, clusters and densities against closed forms, against scikit-learn in flat space, and by their own relations."""
+"""Means, clusters and densities against closed forms, against scikit-learn in flat space, and by
+their own relations."""
 
 import pickle
 
@@ -30,7 +31,9 @@ SCALE = np.array([2.0, 1.0])
 
 @pytest.fixture(scope="module")
 def blobs():
-    x, labels = make_blobs(90, centers=[[0, 0], [4, 1], [1, 6]], cluster_std=[0.6, 0.9, 0.7], random_state=0)
+    x, labels = make_blobs(
+        90, centers=[[0, 0], [4, 1], [1, 6]], cluster_std=[0.6, 0.9, 0.7], random_state=0
+    )
     return x / SCALE, labels
 
 
@@ -39,7 +42,8 @@ def distances(name, x, c):
     if name == "half-space":
         return np.arccosh(1 + np.sum((c - x) ** 2, axis=1) / (2 * c[-1] * x[:, -1]))
     lift = lambda y: (
-        np.concatenate([2 * y, 1 - np.sum(y**2, -1, keepdims=True)], -1) / (1 + np.sum(y**2, -1, keepdims=True))
+        np.concatenate([2 * y, 1 - np.sum(y**2, -1, keepdims=True)], -1)
+        / (1 + np.sum(y**2, -1, keepdims=True))
     )
     return 2 * np.arcsin(np.linalg.norm(lift(c) - lift(x), axis=1) / 2)
 
@@ -55,8 +59,15 @@ def test_means_and_medians_are_those_of_the_closed_form(name):
     for median, w in ((False, None), (False, weights), (True, weights)):
         mean, info = od.frechet_mean(p.metric, x, w, median=median, return_info=True)
         w = np.ones(len(x)) if w is None else w
-        cost = lambda c, w=w, median=median: np.sum(w * distances(name, x, c) ** (1 if median else 2)) / w.sum()
-        best = minimize(cost, mean, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000})
+        cost = lambda c, w=w, median=median: (
+            np.sum(w * distances(name, x, c) ** (1 if median else 2)) / w.sum()
+        )
+        best = minimize(
+            cost,
+            mean,
+            method="Nelder-Mead",
+            options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000},
+        )
         np.testing.assert_allclose(mean, best.x, atol=1e-6)
         assert info.converged and info.status == od.Status.CONVERGED and info.missing == 0
         assert info.spread == pytest.approx(best.fun, rel=1e-5) and info.slope < 1e-6
@@ -65,20 +76,26 @@ def test_means_and_medians_are_those_of_the_closed_form(name):
 def test_a_mean_does_not_depend_on_where_it_began_and_one_point_is_its_own():
     p = problem("half-space", 2)
     x = np.concatenate([p.start, p.end])
-    np.testing.assert_allclose(od.frechet_mean(p.metric, x, init=[2.0, 3.0]), od.frechet_mean(p.metric, x), atol=1e-6)
+    np.testing.assert_allclose(
+        od.frechet_mean(p.metric, x, init=[2.0, 3.0]), od.frechet_mean(p.metric, x), atol=1e-6
+    )
     np.testing.assert_array_equal(od.frechet_mean(p.metric, x[:1]), x[0])
     np.testing.assert_array_equal(od.frechet_mean(p.metric, np.repeat(x[:1], 3, axis=0)), x[0])
 
 
 def test_the_median_may_be_one_of_the_points():
     x = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [-1.0, 0.1], [0.1, -1.0]])
-    np.testing.assert_allclose(od.frechet_mean(FLAT, x / SCALE, [3, 1, 1, 1, 1], median=True), [0, 0], atol=1e-9)
+    np.testing.assert_allclose(
+        od.frechet_mean(FLAT, x / SCALE, [3, 1, 1, 1, 1], median=True), [0, 0], atol=1e-9
+    )
 
 
 def test_a_mean_that_is_not_found_says_so():
     p = problem("half-space", 2)
     x = np.concatenate([p.start, p.end])
-    with pytest.warns(od.ConvergenceWarning, match="the mean was not found to tol=1e-07: its relative slope is"):
+    with pytest.warns(
+        od.ConvergenceWarning, match="the mean was not found to tol=1e-07: its relative slope is"
+    ):
         _, info = od.frechet_mean(p.metric, x, init=[3.0, 9.0], max_iter=1, return_info=True)
     assert not info.converged and info.slope > 1e-6
 
@@ -135,7 +152,9 @@ def test_paths_that_are_followed_are_those_that_are_found_anew():
     base = p.start[:1] + 0.1
     followed, fresh = logs.at(base), logs.at(base, fresh=True)
     np.testing.assert_allclose(followed.u, fresh.u, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(fresh.distance[0], distances("half-space", p.end, base[0]), rtol=1e-6)
+    np.testing.assert_allclose(
+        fresh.distance[0], distances("half-space", p.end, base[0]), rtol=1e-6
+    )
     some = logs.at(base, np.arange(len(p.end))[None] < 3)
     assert some.found.sum() == 3 and np.isnan(some.u[0, 3:]).all()
 
@@ -148,7 +167,10 @@ def test_the_stiffness_is_the_derivative_of_the_momentum_by_the_base():
     stiffness = logs.stiffness(np.ones((1, len(p.end)), dtype=bool))[0]
     for axis in range(2):
         ends = [base[0] + sign * h * np.eye(2)[axis] for sign in (1, -1)]
-        momenta = [np.einsum("ij,nj->ni", p.metric.tensor(end), od.log_map(p.metric, end, p.end)) for end in ends]
+        momenta = [
+            np.einsum("ij,nj->ni", p.metric.tensor(end), od.log_map(p.metric, end, p.end))
+            for end in ends
+        ]
         by_differences = -(momenta[0] - momenta[1]) / (2 * h)
         np.testing.assert_allclose(stiffness[:, :, axis], by_differences, rtol=0.02, atol=0.02)
 
@@ -166,28 +188,39 @@ def test_in_flat_space_the_normaliser_is_that_of_a_gaussian():
     sigma = np.array([[2.0, 0.5], [0.5, 0.7]])
     for exact in (True, False):
         found = _cast(FLAT, [0.3, -1.0], sigma, exact=exact)
-        assert found.log_integral()[0] == pytest.approx(np.log(2 * np.pi) + 0.5 * np.linalg.slogdet(sigma)[1], abs=1e-5)
+        assert found.log_integral()[0] == pytest.approx(
+            np.log(2 * np.pi) + 0.5 * np.linalg.slogdet(sigma)[1], abs=1e-5
+        )
         mean, square = found.moments()
         np.testing.assert_allclose(mean[0], 0, atol=1e-10)
         np.testing.assert_allclose(square[0], np.eye(2), atol=1e-4)
 
 
 def test_in_flat_space_few_rays_tell_every_covariance_exactly(rng):
-    """In five dimensions 16 rays see less than half of what Σ has: what they miss must not be made up."""
+    """In five dimensions 16 rays see less than half of what Σ has: what they miss must not be made
+    up."""
     flat = od.MetricTensor(lambda x: jnp.eye(5), 5)
     found = _cast(flat, np.zeros(5), np.eye(5), count=16)
     B = np.linalg.cholesky(np.cov(rng.standard_normal((5, 40))))
     wanted = np.linalg.inv(B.T @ B)
     np.testing.assert_allclose(found.moments(B[None])[1][0], wanted, atol=1e-6)
-    assert found.log_integral(B[None])[0] == pytest.approx(2.5 * np.log(2 * np.pi) - np.linalg.slogdet(B)[1], abs=1e-6)
+    assert found.log_integral(B[None])[0] == pytest.approx(
+        2.5 * np.log(2 * np.pi) - np.linalg.slogdet(B)[1], abs=1e-6
+    )
     near = 0.8 * np.eye(5) + 0.1
-    fitted, _ = mixture.fitted(found, np.zeros((1, 5)), tangents.Frames(np.eye(5)[None]), near[None])
+    fitted, _ = mixture.fitted(
+        found, np.zeros((1, 5)), tangents.Frames(np.eye(5)[None]), near[None]
+    )
     np.testing.assert_allclose(fitted.A[0] @ fitted.A[0].T, near, atol=1e-3)
 
 
 def test_a_component_without_points_is_warned_about(blobs):
-    with pytest.warns(od.ConvergenceWarning, match="1 of 2 components have no points: ask for fewer"):
-        found = od.LAND(2, FLAT, means_init=[[0.0, 0.0], [400.0, 0.0]], random_state=0).fit(blobs[0])
+    with pytest.warns(
+        od.ConvergenceWarning, match="1 of 2 components have no points: ask for fewer"
+    ):
+        found = od.LAND(2, FLAT, means_init=[[0.0, 0.0], [400.0, 0.0]], random_state=0).fit(
+            blobs[0]
+        )
     assert found.weights_.tolist() == [1.0, 0.0]
 
 
@@ -197,21 +230,27 @@ def test_in_hyperbolic_space_the_normaliser_is_the_known_integral():
     integral = lambda s: np.trapezoid(2 * np.pi * np.sinh(r) * np.exp(-0.5 * (r / s) ** 2), r)
     found = _cast(metric, [0.5, 1.5], 0.8**2 * np.eye(2))
     assert np.exp(found.log_integral()[0]) == pytest.approx(integral(0.8), rel=1e-4)
-    assert np.exp(found.log_integral(np.eye(2)[None] * 0.8 / 0.6)[0]) == pytest.approx(integral(0.6), rel=1e-4)
+    assert np.exp(found.log_integral(np.eye(2)[None] * 0.8 / 0.6)[0]) == pytest.approx(
+        integral(0.6), rel=1e-4
+    )
 
 
 def test_on_the_sphere_rays_end_at_the_conjugate_point():
     """∫ 2π sin(r) exp(−r²/2s²) dr up to π, where all rays meet again."""
     metric, r = problem("sphere", 2).metric, np.linspace(0, np.pi, 20001)
     known = np.trapezoid(2 * np.pi * np.sin(r) * np.exp(-0.5 * (r / 1.2) ** 2), r)
-    assert np.exp(_cast(metric, [0.3, 0.2], 1.44 * np.eye(2)).log_integral()[0]) == pytest.approx(known, rel=5e-3)
+    assert np.exp(_cast(metric, [0.3, 0.2], 1.44 * np.eye(2)).log_integral()[0]) == pytest.approx(
+        known, rel=5e-3
+    )
 
 
 def test_directions_cover_all_sides_evenly():
     for dim in (1, 2, 3, 5):
         omega = rays.directions(256, dim, 0)
         np.testing.assert_allclose(np.linalg.norm(omega, axis=1), 1)
-        np.testing.assert_allclose(omega.T @ omega / len(omega), np.eye(dim) / dim, atol=0.02)  # at random, 0.06
+        np.testing.assert_allclose(
+            omega.T @ omega / len(omega), np.eye(dim) / dim, atol=0.02
+        )  # at random, 0.06
         assert np.abs(omega.mean(axis=0)).max() < 1e-10
 
 
@@ -221,12 +260,19 @@ def test_directions_cover_all_sides_evenly():
 def test_medoids_are_points_of_the_sample_one_in_each_blob(blobs, rng):
     x, labels = blobs
     sets = medoids(FLAT, x, 3, rng)
-    assert all(len(np.unique(chosen, axis=0)) == 3 and (chosen[:, None] == x).all(2).any(1).all() for chosen in sets)
+    assert all(
+        len(np.unique(chosen, axis=0)) == 3 and (chosen[:, None] == x).all(2).any(1).all()
+        for chosen in sets
+    )
     owner = labels[np.argmax((sets[0][:, None] == x).all(2), axis=1)]
     assert sorted(owner) == [0, 1, 2]
-    spread = lambda chosen: np.sum(np.min(np.sum(((x[:, None] - chosen) * SCALE) ** 2, axis=2), axis=1))
+    spread = lambda chosen: np.sum(
+        np.min(np.sum(((x[:, None] - chosen) * SCALE) ** 2, axis=2), axis=1)
+    )
     assert spread(sets[0]) < 1.1 * KMeans(3, n_init=3, random_state=0).fit(x * SCALE).inertia_
-    assert len(medoids(FLAT, np.repeat(x[:2], 5, axis=0), 3, rng)[0]) == 3  # more than there are different points
+    assert (
+        len(medoids(FLAT, np.repeat(x[:2], 5, axis=0), 3, rng)[0]) == 3
+    )  # more than there are different points
 
 
 # --- k-means ---
@@ -256,7 +302,9 @@ def test_k_means_finds_the_blobs_from_its_own_seeds_and_repeats_itself(blobs):
 
 
 def test_progress_goes_to_standard_error(blobs, capsys):
-    od.GeodesicKMeans(2, FLAT, init="random", random_state=0, verbose=True, max_iter=30).fit(blobs[0])
+    od.GeodesicKMeans(2, FLAT, init="random", random_state=0, verbose=True, max_iter=30).fit(
+        blobs[0]
+    )
     out, err = capsys.readouterr()
     assert not out and "k-means 1: inertia" in err
 
@@ -279,14 +327,18 @@ def test_in_flat_space_land_is_scikit_learns_gaussian_mixture(land, blobs):
     np.testing.assert_allclose(land.weights_[ours], theirs.weights_[order], atol=1e-2)
     np.testing.assert_allclose(land.score_samples(x), theirs.score_samples(x), atol=0.05)
     assert land.lower_bound_ == pytest.approx(theirs.score(x), abs=2e-3)
-    assert land.bic(x) == pytest.approx(theirs.bic(x), abs=1) and land.aic(x) == pytest.approx(theirs.aic(x), abs=1)
+    assert land.bic(x) == pytest.approx(theirs.bic(x), abs=1) and land.aic(x) == pytest.approx(
+        theirs.aic(x), abs=1
+    )
     np.testing.assert_allclose(land.predict_proba(x).sum(axis=1), 1)
     np.testing.assert_array_equal(land.predict(x), land.labels_)
 
 
 def test_the_likelihood_never_falls_and_its_history_is_kept(land):
     history = land.history_
-    assert np.all(np.diff(history["lower_bound"]) >= -1e-9) and np.all(np.diff(history["seconds"]) > 0)
+    assert np.all(np.diff(history["lower_bound"]) >= -1e-9) and np.all(
+        np.diff(history["seconds"]) > 0
+    )
     assert len(history["seconds"]) == land.n_iter_ + 1
 
 
@@ -302,14 +354,18 @@ def test_samples_are_from_the_density(land):
 
 def test_a_sample_that_another_way_reaches_sooner_is_drawn_again(land, monkeypatch):
     edge = land.means_[:, 0].max()
-    monkeypatch.setattr(rays, "is_shortest", lambda metric, bases, x, lengths, solver: x[:, 0] < edge)
+    monkeypatch.setattr(
+        rays, "is_shortest", lambda metric, bases, x, lengths, solver: x[:, 0] < edge
+    )
     x, labels = land.sample(30, random_state=0)
     assert x.shape == (30, 2) and labels.shape == (30,) and np.all(x[:, 0] < edge)
 
 
 def test_in_one_dimension_land_is_the_normal_distribution(rng):
     x = rng.standard_normal((60, 1)) * 0.7 + 2.0
-    found = od.LAND(1, od.MetricTensor(lambda y: jnp.array([[9.0]]), 1), random_state=0, tol=1e-6).fit(x)
+    found = od.LAND(
+        1, od.MetricTensor(lambda y: jnp.array([[9.0]]), 1), random_state=0, tol=1e-6
+    ).fit(x)
     assert found.means_[0, 0] == pytest.approx(x.mean(), abs=1e-3)
     assert found.covariances_[0, 0, 0] == pytest.approx(x.var(), rel=1e-3)
     assert found.lower_bound_ == pytest.approx(-0.5 * np.log(2 * np.pi * np.e * x.var()), abs=1e-3)
@@ -320,7 +376,9 @@ def test_on_a_curved_metric_a_grid_sums_the_density_to_one(rng):
     x = np.array([0.1, 1.5]) + 0.3 * rng.standard_normal((40, 2))
     found = od.LAND(1, metric, random_state=0).fit(x)
     width, low, high = 0.1, [-1.9, 0.05], [2.1, 4.0]
-    grid = np.stack(np.meshgrid(*(np.arange(a, b, width) for a, b in zip(low, high, strict=True))), -1).reshape(-1, 2)
+    grid = np.stack(
+        np.meshgrid(*(np.arange(a, b, width) for a, b in zip(low, high, strict=True))), -1
+    ).reshape(-1, 2)
     assert np.exp(found.score_samples(grid)).sum() * width**2 == pytest.approx(1, abs=0.01)
 
 
@@ -333,7 +391,10 @@ def test_the_fit_is_stationary_on_a_curved_metric(rng):
 
     def cost(mean):
         seen = tangents.Logarithms(metric, x, 1, od.Auto()).at(mean[None])
-        scatter, frames = mixture.scatter_of(seen, np.ones((1, len(x))), 1e-6), tangents.Frames.at(metric, mean[None])
+        scatter, frames = (
+            mixture.scatter_of(seen, np.ones((1, len(x))), 1e-6),
+            tangents.Frames.at(metric, mean[None]),
+        )
         found = rays.cast(metric, mean[None], frames.lower, np.linalg.cholesky(scatter), omega)
         return mixture.fitted(found, mean[None], frames, scatter)[1][0]
 
@@ -342,7 +403,9 @@ def test_the_fit_is_stationary_on_a_curved_metric(rng):
     assert all(cost(found.means_[0] + step * e) > here for e in (*np.eye(2), *-np.eye(2)))
 
 
-def test_a_point_that_cannot_be_reached_has_no_density_and_is_warned_about_or_is_an_error(blobs, monkeypatch):
+def test_a_point_that_cannot_be_reached_has_no_density_and_is_warned_about_or_is_an_error(
+    blobs, monkeypatch
+):
     x, solve = np.concatenate([blobs[0], [[40.0, 40.0]]]), od.Auto.solve
 
     def failing(self, metric, a, b, init):
@@ -351,9 +414,13 @@ def test_a_point_that_cannot_be_reached_has_no_density_and_is_warned_about_or_is
         return found
 
     monkeypatch.setattr(od.Auto, "solve", failing)
-    with pytest.warns(od.ConvergenceWarning, match=r"2 of 182 logarithms at the means \(1 points have no density"):
+    with pytest.warns(
+        od.ConvergenceWarning, match=r"2 of 182 logarithms at the means \(1 points have no density"
+    ):
         found = od.LAND(2, FLAT, random_state=0).fit(x)
-    assert found.failed_[-1].all() and not found.failed_[:-1].any() and np.isfinite(found.lower_bound_)
+    assert (
+        found.failed_[-1].all() and not found.failed_[:-1].any() and np.isfinite(found.lower_bound_)
+    )
     assert found.labels_[-1] == -1 and (found.labels_[:-1] >= 0).all()
     with pytest.warns(od.ConvergenceWarning, match="2 of 4 logarithms"):
         assert found.predict(x[-2:])[1] == -1
@@ -371,7 +438,10 @@ def test_a_point_that_cannot_be_reached_has_no_density_and_is_warned_about_or_is
         ({"normalizer": "2015"}, "normalizer should be one of riemannian, 2016"),
         ({"failed": "hide"}, "failed should be one of omit, raise"),
         ({"tol": -1.0}, "tol should be positive"),
-        ({"means_init": np.zeros((1, 2)), "n_components": 2}, "means_init should have shape \\(2, 2\\)"),
+        (
+            {"means_init": np.zeros((1, 2)), "n_components": 2},
+            "means_init should have shape \\(2, 2\\)",
+        ),
     ],
 )
 def test_bad_settings_are_refused(settings, message, blobs):
@@ -386,8 +456,12 @@ def test_in_flat_space_tangent_pca_is_pca_and_its_maps_are_inverse(blobs):
     x, _ = blobs
     found = od.TangentPCA(metric=FLAT).fit(x)
     np.testing.assert_allclose(found.mean_, x.mean(axis=0), atol=1e-6)
-    np.testing.assert_allclose(found.explained_variance_, np.linalg.eigvalsh(np.cov((x * SCALE).T, bias=True))[::-1])
-    np.testing.assert_allclose(found.components_ @ np.diag([4.0, 1.0]) @ found.components_.T, np.eye(2), atol=1e-9)
+    np.testing.assert_allclose(
+        found.explained_variance_, np.linalg.eigvalsh(np.cov((x * SCALE).T, bias=True))[::-1]
+    )
+    np.testing.assert_allclose(
+        found.components_ @ np.diag([4.0, 1.0]) @ found.components_.T, np.eye(2), atol=1e-9
+    )
     np.testing.assert_allclose(found.inverse_transform(found.transform(x[:9])), x[:9], atol=1e-6)
     assert found.explained_variance_ratio_.sum() == pytest.approx(1)
     one = od.TangentPCA(1, metric=FLAT).fit(x)
@@ -399,10 +473,15 @@ def test_interpolation_is_even_and_meets_its_points():
     stops = p.start[:3]
     x = od.interpolate(p.metric, stops, np.linspace(0, 1, 31))
     steps = od.distance(p.metric, x[:-1], x[1:])
-    whole = distances("half-space", stops[1:2], stops[0])[0] + distances("half-space", stops[2:], stops[1])[0]
+    whole = (
+        distances("half-space", stops[1:2], stops[0])[0]
+        + distances("half-space", stops[2:], stops[1])[0]
+    )
     np.testing.assert_allclose(x[[0, -1]], stops[[0, -1]], atol=1e-9)
     assert np.median(steps) == pytest.approx(whole / 30, rel=1e-3)
-    np.testing.assert_allclose(od.interpolate(p.metric, stops, [0, 0.25, 1], times=[0, 0.25, 1]), stops, atol=1e-9)
+    np.testing.assert_allclose(
+        od.interpolate(p.metric, stops, [0, 0.25, 1], times=[0, 0.25, 1]), stops, atol=1e-9
+    )
     with pytest.raises(ValueError, match="times should be 3 numbers that grow"):
         od.interpolate(p.metric, stops, 0.5, times=[0, 1, 1])
 

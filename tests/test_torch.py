@@ -1,4 +1,5 @@
-"""Decoders from PyTorch: value, first and second derivative agree with torch; what is not known is said."""
+"""Decoders from PyTorch: value, first and second derivative agree with torch; what is not known is
+said."""
 
 import math
 import pickle
@@ -31,8 +32,15 @@ class Mixed(nn.Module):
         a, b = x.chunk(2, -1)
         c = torch.stack([a, b], 1).permute(0, 2, 1).flatten(1)
         d = x[:, 1:3].unsqueeze(-1).expand(-1, -1, 2).reshape(x.shape[0], -1)
-        parts = [c * torch.exp(-(c**2)), torch.sqrt(d.abs() + 1), x.clamp(min=-0.5), torch.where(x > 0, x, 2 * x)]
-        return torch.cat([*parts, x.sum(1, keepdim=True) / 3 - 1, x @ x.T, torch.tanh(x.transpose(0, 1)).T], 1)
+        parts = [
+            c * torch.exp(-(c**2)),
+            torch.sqrt(d.abs() + 1),
+            x.clamp(min=-0.5),
+            torch.where(x > 0, x, 2 * x),
+        ]
+        return torch.cat(
+            [*parts, x.sum(1, keepdim=True) / 3 - 1, x @ x.T, torch.tanh(x.transpose(0, 1)).T], 1
+        )
 
 
 class InPlace(nn.Module):
@@ -94,7 +102,9 @@ def by_torch(module, shape, x, v):
     module = module.double().requires_grad_(False)
     batched = len(shape) > 1
     x = torch.tensor(x, requires_grad=True)
-    with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):  # the others have no second derivative
+    with nn.attention.sdpa_kernel(
+        nn.attention.SDPBackend.MATH
+    ):  # the others have no second derivative
         g = module(x.reshape(1, *shape[1:]) if batched else x.reshape(shape))
     g = g[0] if batched else g
     derivatives, weight = [g], torch.zeros_like(g, requires_grad=True)
@@ -104,7 +114,9 @@ def by_torch(module, shape, x, v):
             (gradient,) = torch.autograd.grad(form, x, create_graph=True, allow_unused=True)
             form = torch.zeros(()) if gradient is None else gradient @ torch.tensor(v)
         along = (
-            torch.autograd.grad(form, weight, create_graph=True, allow_unused=True)[0] if form.requires_grad else None
+            torch.autograd.grad(form, weight, create_graph=True, allow_unused=True)[0]
+            if form.requires_grad
+            else None
         )
         derivatives.append(torch.zeros_like(g) if along is None else along)
     return [part.detach().numpy() for part in derivatives]
@@ -113,7 +125,11 @@ def by_torch(module, shape, x, v):
 def by_jax(f, x, v):
     with jax.enable_x64(True):
         velocity = lambda y: jax.jvp(f, (y,), (jnp.asarray(v),))[1]
-        return [f(jnp.asarray(x)), velocity(jnp.asarray(x)), jax.jvp(velocity, (jnp.asarray(x),), (jnp.asarray(v),))[1]]
+        return [
+            f(jnp.asarray(x)),
+            velocity(jnp.asarray(x)),
+            jax.jvp(velocity, (jnp.asarray(x),), (jnp.asarray(v),))[1],
+        ]
 
 
 @pytest.mark.parametrize("callback", [False, True], ids=["graph", "callback"])
@@ -126,7 +142,9 @@ def test_value_and_two_derivatives_agree_with_torch_to_rounding(name, callback):
     f = od.from_torch(module, np.zeros(shape), callback=callback)
     for ours, theirs in zip(by_jax(f, x, v), by_torch(module, shape, x, v), strict=True):
         assert ours.shape == theirs.shape
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10 * max(1.0, np.abs(theirs).max()))
+        np.testing.assert_allclose(
+            ours, theirs, rtol=0, atol=1e-10 * max(1.0, np.abs(theirs).max())
+        )
 
 
 ACTIVATIONS = [nn.SELU(), nn.CELU(0.5), nn.Softsign(), nn.LogSigmoid(), nn.Hardswish(), nn.ReLU6(), nn.PReLU(), nn.GELU("tanh"), nn.Softplus(5, 2), nn.Threshold(0.1, 2), nn.Tanhshrink(), nn.Softshrink(), nn.Hardshrink(), nn.RReLU(), nn.Softmin(-1), nn.Identity(), nn.LeakyReLU(0.3), nn.ReLU(), nn.Hardtanh(-0.3, 0.4), nn.Dropout(0.5), nn.Softmax(-1), nn.LogSoftmax(-1), nn.ELU(0.7), nn.SiLU(), nn.Sigmoid(), nn.Tanh(), nn.GLU()]  # fmt: skip
@@ -135,7 +153,9 @@ ACTIVATIONS = [nn.SELU(), nn.CELU(0.5), nn.Softsign(), nn.LogSigmoid(), nn.Hards
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=repr)
 def test_the_usual_activations_agree(activation):
     torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(4, 6), activation, nn.Linear(3 if isinstance(activation, nn.GLU) else 6, 5)).eval()
+    module = nn.Sequential(
+        nn.Linear(4, 6), activation, nn.Linear(3 if isinstance(activation, nn.GLU) else 6, 5)
+    ).eval()
     x, v = np.random.default_rng(1).standard_normal((2, 4))
     f = od.from_torch(module, np.zeros(4))
     for ours, theirs in zip(by_jax(f, x, v), by_torch(module, (4,), x, v), strict=True):
@@ -155,7 +175,9 @@ def test_jit_vmap_and_gradients_of_any_order_agree_with_each_other(callback):
         np.testing.assert_allclose(forward, reverse, atol=1e-12)
         np.testing.assert_allclose(jax.vmap(jax.jacfwd(f))(X)[0], forward, atol=1e-12)
         form = lambda x: w @ f(x)
-        np.testing.assert_allclose(jax.hessian(form)(X[0]), jax.jacrev(jax.jacfwd(form))(X[0]), atol=1e-12)
+        np.testing.assert_allclose(
+            jax.hessian(form)(X[0]), jax.jacrev(jax.jacfwd(form))(X[0]), atol=1e-12
+        )
         # d/dx of ½|Jv|² and its Hessian: what a Newton step on the energy needs
         energy = lambda x: 0.5 * jnp.sum(jax.jvp(f, (x,), (u,))[1] ** 2)
         slow = jax.jacfwd(jax.jacfwd(energy))(X[0])
@@ -167,7 +189,11 @@ def test_the_module_is_left_as_it_is_and_later_changes_are_not_seen():
     module = nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5)).train()
     f = od.from_torch(module, np.zeros((7, 2)))
     before = by_jax(f, np.ones(2), np.ones(2))[0]
-    assert module.training and module[0].weight.dtype == torch.float32 and module[0].weight.requires_grad
+    assert (
+        module.training
+        and module[0].weight.dtype == torch.float32
+        and module[0].weight.requires_grad
+    )
     with torch.no_grad():
         module[0].weight += 1
     np.testing.assert_array_equal(by_jax(f, np.ones(2), np.ones(2))[0], before)
@@ -178,13 +204,18 @@ def test_an_unknown_operation_is_named_and_callback_takes_it():
         def forward(self, x):
             return torch.special.i0(x) + torch.lgamma(x.abs() + 3)
 
-    with pytest.raises(NotImplementedError, match=r"aten\.lgamma\.default, aten\.special_i0\.default.*callback=True"):
+    with pytest.raises(
+        NotImplementedError,
+        match=r"aten\.lgamma\.default, aten\.special_i0\.default.*callback=True",
+    ):
         od.from_torch(Odd(), np.zeros((1, 2)))
     f = od.from_torch(Odd(), np.zeros((1, 2)), callback=True)
     path = od.shortest_path(od.Pullback(f), [0.3, 0.4], [1.0, 1.2], solver=od.Energy(elements=8))
     assert path.certified
     straight = od.Pullback(od.from_torch(nn.Linear(2, 3), np.zeros(2), callback=True))
-    length = od.shortest_path(straight, [0, 0], [0.3, 0.65], solver=od.Energy(elements=1, degree=1)).length
+    length = od.shortest_path(
+        straight, [0, 0], [0.3, 0.65], solver=od.Energy(elements=1, degree=1)
+    ).length
     assert np.isclose(length, straight.norm([0, 0], [0.3, 0.65]))
 
 
@@ -203,7 +234,9 @@ class Random(nn.Module):
         return x + torch.randn(1, 2)
 
 
-@pytest.mark.parametrize(("kind", "why"), [(Detached, "zero"), (Bessel, "zero"), (Random, "chance")])
+@pytest.mark.parametrize(
+    ("kind", "why"), [(Detached, "zero"), (Bessel, "zero"), (Random, "chance")]
+)
 def test_callback_refuses_what_has_no_derivative_and_what_depends_on_chance(kind, why):
     with pytest.raises(ValueError, match=why):
         od.from_torch(kind(), np.ones((1, 2)), callback=True)
@@ -233,7 +266,9 @@ def test_several_outputs_are_chosen_by_number():
     with pytest.raises(ValueError, match="returns 2 outputs"):
         od.from_torch(module, np.zeros((1, 2)))
     for callback in (False, True):
-        mean, std = (od.from_torch(module, np.zeros((1, 2)), output=i, callback=callback) for i in (0, 1))
+        mean, std = (
+            od.from_torch(module, np.zeros((1, 2)), output=i, callback=callback) for i in (0, 1)
+        )
         assert np.all(np.asarray(by_jax(std, np.zeros(2), np.zeros(2))[0]) > 0)
         assert od.Pullback(mean, std).tensor([0.0, 0.0]).shape == (2, 2)
 
@@ -242,8 +277,14 @@ def test_a_pt2_file_is_read_without_torch_for_any_batch(tmp_path):
     module = prepared(convolutional().double())
     x, v = np.random.default_rng(0).standard_normal((2, 10))
     theirs = by_torch(module, (1, 10), x, v)
-    for name, rows, shapes in (("one", 1, None), ("three", 3, None), ("any", 3, ({0: torch.export.Dim("batch")},))):
-        program = torch.export.export(module, (torch.zeros(rows, 10, dtype=torch.float64),), dynamic_shapes=shapes)
+    for name, rows, shapes in (
+        ("one", 1, None),
+        ("three", 3, None),
+        ("any", 3, ({0: torch.export.Dim("batch")},)),
+    ):
+        program = torch.export.export(
+            module, (torch.zeros(rows, 10, dtype=torch.float64),), dynamic_shapes=shapes
+        )
         file = tmp_path / f"{name}.pt2"
         torch.export.save(program, file)
         for ours, expected in zip(by_jax(od.from_torch(file), x, v), theirs, strict=True):
@@ -260,9 +301,13 @@ def test_weights_come_from_safetensors_or_a_state_dict(tmp_path):
     torch.save(trained.state_dict(), tmp_path / "w.pt")
     for name in ("w.safetensors", "w.pt"):
         f = od.from_torch(fresh, np.zeros(2), weights=tmp_path / name)
-        np.testing.assert_allclose(by_jax(f, np.ones(2), np.ones(2))[0], trained(torch.ones(2)).detach(), atol=1e-6)
+        np.testing.assert_allclose(
+            by_jax(f, np.ones(2), np.ones(2))[0], trained(torch.ones(2)).detach(), atol=1e-6
+        )
     given = od.from_torch(fresh, np.zeros(2), weights=trained.state_dict())
-    np.testing.assert_array_equal(by_jax(given, np.ones(2), np.ones(2))[0], by_jax(f, np.ones(2), np.ones(2))[0])
+    np.testing.assert_array_equal(
+        by_jax(given, np.ones(2), np.ones(2))[0], by_jax(f, np.ones(2), np.ones(2))[0]
+    )
     with pytest.raises(ValueError, match="does not hold the weights"):
         od.from_torch(nn.Linear(2, 4), np.zeros(2), weights=tmp_path / "w.safetensors")
     (tmp_path / "junk.safetensors").write_bytes(b"x" * 100)
@@ -305,7 +350,10 @@ def test_no_file_is_unpickled_without_a_word(tmp_path):
     mark = tmp_path / "executed"
     program = torch.export.export(nn.Linear(2, 3), (torch.zeros(1, 2),))
     torch.export.save(program, tmp_path / "good.pt2")
-    with zipfile.ZipFile(tmp_path / "good.pt2") as good, zipfile.ZipFile(tmp_path / "bad.pt2", "w") as bad:
+    with (
+        zipfile.ZipFile(tmp_path / "good.pt2") as good,
+        zipfile.ZipFile(tmp_path / "bad.pt2", "w") as bad,
+    ):
         for name in good.namelist():
             trapped = name.endswith(".pt") or "weight_" in name
             content = pickle.dumps(Trap(str(mark))) if trapped else good.read(name)
@@ -351,7 +399,10 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path):
 
 
 def test_equal_graphs_do_not_recompile():
-    make = lambda seed: (torch.manual_seed(seed), nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 3)))[1]
+    make = lambda seed: (
+        torch.manual_seed(seed),
+        nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 3)),
+    )[1]
     one, other = (od.from_torch(make(seed), np.zeros((1, 2))) for seed in (0, 1))
     assert one.graph == other.graph and hash(one.graph) == hash(other.graph)
     assert jax.tree.structure(one) == jax.tree.structure(other)
@@ -393,13 +444,24 @@ def test_arguments_that_are_easily_overlooked_are_not(name):
 
 
 @pytest.mark.parametrize(
-    "make", [nn.ELU, nn.ReLU6, nn.ReLU, lambda: nn.Hardtanh(0, 1), lambda: Function(lambda x: x.clamp(0, 1))]
+    "make",
+    [
+        nn.ELU,
+        nn.ReLU6,
+        nn.ReLU,
+        lambda: nn.Hardtanh(0, 1),
+        lambda: Function(lambda x: x.clamp(0, 1)),
+    ],
 )
 def test_at_a_kink_derivatives_are_those_of_torch(make):
     module = nn.Sequential(nn.Linear(2, 4, bias=False), make())
-    graph, torchs = (od.from_torch(module, np.ones((1, 2)), callback=callback) for callback in (False, True))
+    graph, torchs = (
+        od.from_torch(module, np.ones((1, 2)), callback=callback) for callback in (False, True)
+    )
     with jax.enable_x64(True):
-        np.testing.assert_array_equal(jax.jacfwd(graph)(jnp.zeros(2)), jax.jacfwd(torchs)(jnp.zeros(2)))
+        np.testing.assert_array_equal(
+            jax.jacfwd(graph)(jnp.zeros(2)), jax.jacfwd(torchs)(jnp.zeros(2))
+        )
 
 
 def test_a_change_in_place_under_another_name_is_refused_also_at_zero_and_from_files(tmp_path):
@@ -410,10 +472,14 @@ def test_a_change_in_place_under_another_name_is_refused_also_at_zero_and_from_f
 
     with pytest.raises(NotImplementedError, match="callback=True"):
         od.from_torch(Function(hidden), np.zeros((1, 2)))
-    torch.export.save(torch.export.export(Function(hidden), (torch.zeros(1, 2),)), tmp_path / "hidden.pt2")
+    torch.export.save(
+        torch.export.export(Function(hidden), (torch.zeros(1, 2),)), tmp_path / "hidden.pt2"
+    )
     with pytest.raises(NotImplementedError, match="callback=True"):
         od.from_torch(tmp_path / "hidden.pt2")
-    fine = nn.Sequential(nn.Linear(2, 4), nn.Unflatten(1, (2, 2)), nn.ReLU(inplace=True), nn.Flatten())
+    fine = nn.Sequential(
+        nn.Linear(2, 4), nn.Unflatten(1, (2, 2)), nn.ReLU(inplace=True), nn.Flatten()
+    )
     assert od.from_torch(fine, np.zeros((1, 2))).dim == 2
 
 
@@ -428,4 +494,6 @@ def test_whole_numbers_are_points_too():
     module = nn.Linear(2, 3)
     for callback in (False, True):
         f = od.from_torch(module, np.zeros(2), callback=callback)
-        np.testing.assert_allclose(f(jnp.array([1, 2])), module(torch.tensor([1.0, 2.0])).detach(), atol=1e-6)
+        np.testing.assert_allclose(
+            f(jnp.array([1, 2])), module(torch.tensor([1.0, 2.0])).detach(), atol=1e-6
+        )

@@ -1,4 +1,5 @@
-"""The variational autoencoder: it learns, is uncertain away from data, can be saved, and gives a metric."""
+"""The variational autoencoder: it learns, is uncertain away from data, can be saved, and gives a
+metric."""
 
 import signal
 
@@ -40,7 +41,9 @@ def test_rbf_deviations_are_the_noise_at_the_data_and_grow_away_from_them(model,
     off = np.abs(half_sphere - model.decode(z)).mean()
     assert 0.5 * off < near.mean() < 4 * off
     scale = (half_sphere.max(axis=0) - half_sphere.min(axis=0)) / 2
-    np.testing.assert_allclose(far.max(axis=0), 5 * scale, rtol=1e-3)  # far_std = 5 times half the range
+    np.testing.assert_allclose(
+        far.max(axis=0), 5 * scale, rtol=1e-3
+    )  # far_std = 5 times half the range
     assert np.median(far / near) > 20
 
 
@@ -51,7 +54,8 @@ def test_the_metric_is_the_papers(model, half_sphere):
     for point in z:
         steps = [model.decode([point + h * e, point - h * e], return_std=True) for e in np.eye(2)]
         J = [
-            np.stack([(pair[0] - pair[1]) / (2 * h) for pair in column], axis=1) for column in zip(*steps, strict=True)
+            np.stack([(pair[0] - pair[1]) / (2 * h) for pair in column], axis=1)
+            for column in zip(*steps, strict=True)
         ]
         np.testing.assert_allclose(metric.tensor(point), J[0].T @ J[0] + J[1].T @ J[1], rtol=1e-5)
 
@@ -70,7 +74,9 @@ def reference(model, pairs):
     return path.length
 
 
-@pytest.mark.parametrize("solver", [od.Energy(), od.FixedPoint(tol=1e-6), od.Collocation()], ids=repr)
+@pytest.mark.parametrize(
+    "solver", [od.Energy(), od.FixedPoint(tol=1e-6), od.Collocation()], ids=repr
+)
 def test_every_solver_runs_on_the_latent_space(model, pairs, reference, solver):
     path = od.shortest_path(model.metric(), *pairs, solver=solver)
     assert path.converged.all()
@@ -78,7 +84,9 @@ def test_every_solver_runs_on_the_latent_space(model, pairs, reference, solver):
 
 
 def test_the_same_seed_gives_the_same_model_and_another_gives_another(half_sphere):
-    fit = lambda seed: od.models.VAE(epochs=20, random_state=seed).fit(half_sphere).decode([0.1, 0.2])
+    fit = lambda seed: (
+        od.models.VAE(epochs=20, random_state=seed).fit(half_sphere).decode([0.1, 0.2])
+    )
     np.testing.assert_array_equal(fit(3), fit(3))
     assert not np.array_equal(fit(3), fit(4))
 
@@ -102,7 +110,9 @@ def test_moving_and_stretching_the_data_moves_and_stretches_the_model(half_spher
 @pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
 def test_it_comes_back_from_its_file_as_it_was(tmp_path, likelihood, variance, half_sphere):
     data = (half_sphere > 0).astype(float) if likelihood == "bernoulli" else half_sphere
-    model = od.models.VAE(3, [8], "tanh", None, likelihood, variance, epochs=20, random_state=np.int64(0)).fit(data)
+    model = od.models.VAE(
+        3, [8], "tanh", None, likelihood, variance, epochs=20, random_state=np.int64(0)
+    ).fit(data)
     model.save(tmp_path / "model.safetensors")
     again = od.models.VAE.load(tmp_path / "model.safetensors")
     assert again.get_params()["hidden"] == [8] and again.n_features_in_ == 3
@@ -117,7 +127,9 @@ def test_it_comes_back_from_its_file_as_it_was(tmp_path, likelihood, variance, h
 
 
 def test_early_stopping_keeps_the_best_networks(half_sphere):
-    model = od.models.VAE(epochs=400, patience=30, learning_rate=0.03, random_state=0, variance=None).fit(half_sphere)
+    model = od.models.VAE(
+        epochs=400, patience=30, learning_rate=0.03, random_state=0, variance=None
+    ).fit(half_sphere)
     history = model.history_["mean"]
     assert history.epoch[-1] < 400 and "no progress for 30" in history.reason
     best = int(np.argmin(history.validation))
@@ -141,7 +153,10 @@ def test_ctrl_c_keeps_what_is_best_so_far_and_a_warm_start_goes_on(half_sphere, 
     model = od.models.VAE(epochs=100, random_state=0, variance=None)
     with pytest.warns(od.ConvergenceWarning, match="ended after 20 epochs: interrupted"):
         model.fit(half_sphere)
-    assert model.history_["warm-up"].reason == training.INTERRUPTED and not model.history_["mean"].epoch
+    assert (
+        model.history_["warm-up"].reason == training.INTERRUPTED
+        and not model.history_["mean"].epoch
+    )
     before = np.mean((half_sphere - model.decode(model.encode(half_sphere))) ** 2)
     model.set_params(warm_start=True, epochs=60).fit(half_sphere)
     assert np.mean((half_sphere - model.decode(model.encode(half_sphere))) ** 2) < before
@@ -202,7 +217,9 @@ def test_other_files_are_refused(tmp_path, model):
 def test_bumps_cover_the_codes_and_clusters_of_one_point_are_not_spikes():
     codes = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)), [[30.0, 30.0]]])
     centers, decays = vae.bumps(codes, 8, 0)
-    assert len(centers) == 8 and np.all(np.isfinite(decays)) and decays.max() < 100 * np.median(decays)
+    assert (
+        len(centers) == 8 and np.all(np.isfinite(decays)) and decays.max() < 100 * np.median(decays)
+    )
     heights = np.exp(-decays * ((codes[:, None] - centers) ** 2).sum(-1)).max(axis=1)
     assert heights.min() > 0.1
     same, flat = vae.bumps(np.ones((5, 2)), 8, 0)

@@ -1,6 +1,8 @@
-"""The families of problems of the reference set: metrics and pairs of points, the same on every machine.
+"""The families of problems of the reference set: metrics and pairs of points, the same on every
+machine.
 
-`families()` returns them in the order in which `lengths.npz` numbers them. Nothing here solves anything.
+`families()` returns them in the order in which `lengths.npz` numbers them. Nothing here solves
+anything.
 """
 
 import dataclasses
@@ -54,7 +56,13 @@ def _planar():
             for seed in range(3):
                 data = make(seed)
                 start, end = data[_random_pairs(np.random.default_rng(seed), len(data), PAIRS)]
-                yield Family(f"{group} sigma={sigma} seed={seed}", group, od.LocalPCA(data, sigma, RHO), start, end)
+                yield Family(
+                    f"{group} sigma={sigma} seed={seed}",
+                    group,
+                    od.LocalPCA(data, sigma, RHO),
+                    start,
+                    end,
+                )
 
 
 def _high_dimensional():
@@ -64,11 +72,17 @@ def _high_dimensional():
                 data = od.datasets.semicircle_in(dim, n=1000, random_state=seed, restandardize=hard)
                 rng = np.random.default_rng(seed)
                 base = _curve_end(data)
-                others = rng.choice(np.delete(np.arange(len(data)), base), PAIRS // 2, replace=False)
+                others = rng.choice(
+                    np.delete(np.arange(len(data)), base), PAIRS // 2, replace=False
+                )
                 from_base = np.stack([np.full(PAIRS // 2, base), others])
-                start, end = data[np.concatenate([from_base, _random_pairs(rng, len(data), PAIRS // 2)], axis=1)]
+                start, end = data[
+                    np.concatenate([from_base, _random_pairs(rng, len(data), PAIRS // 2)], axis=1)
+                ]
                 group = f"R{dim} hard" if hard else f"R{dim}"
-                yield Family(f"{group} seed={seed}", group, od.LocalPCA(data, 0.25, RHO), start, end)
+                yield Family(
+                    f"{group} seed={seed}", group, od.LocalPCA(data, 0.25, RHO), start, end
+                )
 
 
 def _random_pairs(rng, n, count):
@@ -80,7 +94,8 @@ def _random_pairs(rng, n, count):
 
 
 def _curve_end(data):
-    """The point farthest out in the plane of the curve, whitened: the two ends of a standardised semicircle are."""
+    """The point farthest out in the plane of the curve, whitened: the two ends of a standardised
+    semicircle are."""
     centred = data - data.mean(axis=0)
     left, _, _ = np.linalg.svd(centred, full_matrices=False)
     return int(np.argmax(np.sum(left[:, :2] ** 2, axis=1)))
@@ -116,12 +131,16 @@ def _closed_forms():
         start, end = rng.standard_normal((2, CLOSED_FORM_PAIRS, d)) / np.sqrt(d)
         high, top = start.copy(), end.copy()
         high[:, -1], top[:, -1] = np.exp(start[:, -1]), np.exp(end[:, -1])
-        yield _closed("half-space", od.MetricTensor(_half_space, d), high, top, _half_space_distance)
+        yield _closed(
+            "half-space", od.MetricTensor(_half_space, d), high, top, _half_space_distance
+        )
         yield _closed("round sphere", od.MetricTensor(_round, d), start, end, _round_distance)
         yield _closed("flat", od.Pullback(_bend), start, end, _flat_distance)
         yield _closed("paraboloid", od.Pullback(_paraboloid), start, end, _paraboloid_distance)
     start, end = _nearly_opposite(np.random.default_rng(0))
-    yield _closed("nearly opposite on the sphere", od.MetricTensor(_round, 2), start, end, _round_distance)
+    yield _closed(
+        "nearly opposite on the sphere", od.MetricTensor(_round, 2), start, end, _round_distance
+    )
 
 
 def _closed(name, metric, start, end, distance):
@@ -152,7 +171,8 @@ def _lift(x):
 
 
 def _nearly_opposite(rng):
-    """Pairs at `ANGLES` on the sphere whose great circle stays 0.6 rad away from the pole that is at infinity."""
+    """Pairs at `ANGLES` on the sphere whose great circle stays 0.6 rad away from the pole that is
+    at infinity."""
     pairs = []
     for angle in np.repeat(ANGLES, 2):
         while True:
@@ -179,20 +199,32 @@ def _paraboloid(x):
 
 
 def _paraboloid_distance(a, b):
-    """By Clairaut's relation p sin ψ = h, in the plane of a and b: the geodesic comes no nearer to the axis than h.
+    """By Clairaut's relation p sin ψ = h, in the plane of a and b: the geodesic comes no nearer to
+    the axis than h.
 
-    With p = h + u² both the angle swept and the length from radius h to p are integrals without a singularity. A
-    geodesic that does not turn has their difference between the two radii, one that does has their sum.
+    With p = h + u² both the angle swept and the length from radius h to p are integrals without a
+    singularity. A geodesic that does not turn has their difference between the two radii, one that
+    does has their sum.
     """
     r, s = sorted([np.linalg.norm(a), np.linalg.norm(b)])
     angle = np.arccos(a @ b / (r * s))
 
     def from_turn(f, h, p):
-        return quad(lambda u: f(h + u * u) / np.sqrt(2 * h + u * u), 0, np.sqrt(p - h), epsabs=1e-13, epsrel=1e-12)[0]
+        return quad(
+            lambda u: f(h + u * u) / np.sqrt(2 * h + u * u),
+            0,
+            np.sqrt(p - h),
+            epsabs=1e-13,
+            epsrel=1e-12,
+        )[0]
 
-    def over_both(f, tau):  # tau in (0, 1): h = r tau and no turn; in (1, 2): h = r (2 - tau) and a turn
+    def over_both(
+        f, tau
+    ):  # tau in (0, 1): h = r tau and no turn; in (1, 2): h = r (2 - tau) and a turn
         h = r * min(tau, 2 - tau)
-        return from_turn(lambda p: f(p, h), h, s) + np.sign(tau - 1) * from_turn(lambda p: f(p, h), h, r)
+        return from_turn(lambda p: f(p, h), h, s) + np.sign(tau - 1) * from_turn(
+            lambda p: f(p, h), h, r
+        )
 
     swept = lambda tau: over_both(lambda p, h: 2 * h * np.sqrt(1 + 4 * p * p) / p, tau)
     tau = brentq(lambda tau: swept(tau) - angle, 1e-6, 2 - 1e-6, xtol=1e-14, rtol=1e-13)

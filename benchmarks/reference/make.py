@@ -1,19 +1,23 @@
-"""Computes `lengths.npz`: for every pair of `families()` the shortest curve that any of over twenty starts leads to.
+"""Computes `lengths.npz`: for every pair of `families()` the shortest curve that any of over twenty
+starts leads to.
 
-Independent of the library's solvers: of the library only the data sets and the metrics' one-point functions are used. A
-curve is a clamped cubic spline in a time of constant speed; its energy, by Gauss quadrature, is minimised over the
-coefficients by L-BFGS, preconditioned with ∫ B' M B' on the current curve. Every start is solved with few segments, the
-distinct short ones again with more, and the length is that of the spline, by a finer quadrature: an upper bound on
-the distance.
+Independent of the library's solvers: of the library only the data sets and the metrics' one-point
+functions are used. A curve is a clamped cubic spline in a time of constant speed; its energy, by
+Gauss quadrature, is minimised over the coefficients by L-BFGS, preconditioned with ∫ B' M B' on the
+current curve. Every start is solved with few segments, the distinct short ones again with more, and
+the length is that of the spline, by a finer quadrature: an upper bound on the distance.
 
     python benchmarks/reference/make.py [--only TEXT] [--work FOLDER]
 
-Finished families are kept in the work folder, so a run that was interrupted goes on where it stopped.
+Finished families are kept in the work folder, so a run that was interrupted goes on where it
+stopped.
 """
 
 import os
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices are small: threads only wait for each other
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # matrices are small: threads only wait for each other
 
 import argparse
 import functools
@@ -38,17 +42,32 @@ HERE = pathlib.Path(__file__).parent
 COARSE, MIDDLE = 64, 128
 """Segments of the splines: for all starts, and for the distinct short ones."""
 FINER = ((256, 2e-7), (512, 1e-6))
-"""Segments for the shortest, and how much the two resolutions before must differ, relatively, to make it worth it."""
+"""Segments for the shortest, and how much the two resolutions before must differ, relatively, to
+make it worth it."""
 SAME = 1e-3
 """Starts whose lengths agree to this fraction found the same curve, or one as good."""
 CANDIDATES = 5
-"""The most curves of a pair, none the same and none 20 % longer than the shortest, that are refined."""
+"""The most curves of a pair, none the same and none 20 % longer than the shortest, that are
+refined."""
 MEMORY, REFRESH = 12, 20
 """Steps that L-BFGS remembers, and steps after which its preconditioner is made anew."""
 GRAPHS, VIAS, RELAYS = (6, 10, 15), 10, (8, 16)
-"""Neighbours in the graphs of the data, random points to pass, neighbours in the graphs of solutions."""
-BOWS = ((1, 0.15), (1, -0.15), (1, 0.4), (1, -0.4), (1, 0.8), (1, -0.8), (2, 0.3), (2, -0.3), (3, 0.2), (3, -0.2))
-"""Half waves and amplitudes, in units of the distance between the ends, each two in one random direction."""
+"""Neighbours in the graphs of the data, random points to pass, neighbours in the graphs of
+solutions."""
+BOWS = (
+    (1, 0.15),
+    (1, -0.15),
+    (1, 0.4),
+    (1, -0.4),
+    (1, 0.8),
+    (1, -0.8),
+    (2, 0.3),
+    (2, -0.3),
+    (3, 0.2),
+    (3, -0.2),
+)
+"""Half waves and amplitudes, in units of the distance between the ends, each two in one random
+direction."""
 FEW = 6
 """So many of VIAS and of BOWS where a curve takes long: in ten dimensions and more."""
 WIDER = (3.0, 1.7)
@@ -64,9 +83,9 @@ KINDS = (
     "wider graph",
     *(f"relay {k}" for k in RELAYS),
 )
-"""The starts: the straight line; shortest paths in graphs of neighbours: of the data, of the data and their local means,
-of a grid (d = 2), and by way of a random point; bowed lines; solutions for a larger sigma; paths over all the curves
-that the starts before have found for the whole family."""
+"""The starts: the straight line; shortest paths in graphs of neighbours: of the data, of the data
+and their local means, of a grid (d = 2), and by way of a random point; bowed lines; solutions for a
+larger sigma; paths over all the curves that the starts before have found for the whole family."""
 
 
 # --- splines ---
@@ -74,7 +93,8 @@ that the starts before have found for the whole family."""
 
 @functools.cache
 def spline(segments: int, points: int):
-    """Values, derivatives (both (segments * points, segments + 3)) and weights of a quadrature on [0, 1]."""
+    """Values, derivatives (both (segments * points, segments + 3)) and weights of a quadrature on
+    [0, 1]."""
     node, weight = np.polynomial.legendre.leggauss(points)
     t = ((np.arange(segments)[:, None] + (node + 1) / 2) / segments).ravel()
     return *basis(segments, t), np.tile(weight / 2 / segments, segments)
@@ -88,7 +108,8 @@ def basis(segments, t):
 
 @functools.cache
 def _fit(segments):
-    """The matrix that turns values at `4 segments + 1` even times into coefficients between the two ends."""
+    """The matrix that turns values at `4 segments + 1` even times into coefficients between the two
+    ends."""
     B, _ = basis(segments, np.linspace(0, 1, 4 * segments + 1))
     return B, np.linalg.pinv(B[:, 1:-1])
 
@@ -128,7 +149,9 @@ def _minimise(metric, B, dB, w, P, tol, iterations, refresh):
 
     def preconditioner(Z):
         """Half the inverse of ∫ B' M_ii B' for each coordinate i."""
-        weights = w[:, None] * jax.vmap(lambda x: jnp.diagonal(metric.tensor_at(x)))(B @ P.at[1:-1].set(Z))
+        weights = w[:, None] * jax.vmap(lambda x: jnp.diagonal(metric.tensor_at(x)))(
+            B @ P.at[1:-1].set(Z)
+        )
         inner = dB[:, 1:-1]
         K = jax.vmap(lambda wi: inner.T @ (wi[:, None] * inner), in_axes=1)(weights)
         return 0.5 * jnp.linalg.inv(K)
@@ -167,7 +190,17 @@ def _minimise(metric, B, dB, w, P, tol, iterations, refresh):
         S, Y = push(S, s), push(Y, y)
         Z, E, g = jax.tree.map(lambda new, old: jnp.where(ok, new, old), (trial, E1, g1), (Z, E, g))
         done = (jnp.abs(slope) < tol * E) | (alpha < 1e-8)
-        return n + 1, Z, E, g, S, Y, K, jnp.where(ok, jnp.minimum(1.0, 3 * alpha), 0.3 * alpha), done
+        return (
+            n + 1,
+            Z,
+            E,
+            g,
+            S,
+            Y,
+            K,
+            jnp.where(ok, jnp.minimum(1.0, 3 * alpha), 0.3 * alpha),
+            done,
+        )
 
     Z = P[1:-1]
     E, g = jax.value_and_grad(energy)(Z)
@@ -219,7 +252,8 @@ def bows(rng, a, b, count):
 
 
 class Graph:
-    """Shortest paths between the pairs of a family over the `k` nearest neighbours among `cloud` and the ends."""
+    """Shortest paths between the pairs of a family over the `k` nearest neighbours among `cloud`
+    and the ends."""
 
     def __init__(self, family: Family, cloud: np.ndarray, k: int) -> None:
         self.m = len(family.start)
@@ -227,7 +261,10 @@ class Graph:
         _, near = cKDTree(self.nodes).query(self.nodes, k + 1)
         i, j = np.repeat(np.arange(len(near)), k + 1), near.ravel()
         i, j = np.unique(np.sort([i[i != j], j[i != j]], axis=0), axis=1)
-        graph = csr_array((edges(family.metric, self.nodes[i], self.nodes[j]), (i, j)), shape=(len(near), len(near)))
+        graph = csr_array(
+            (edges(family.metric, self.nodes[i], self.nodes[j]), (i, j)),
+            shape=(len(near), len(near)),
+        )
         self.distance, self.before = dijkstra(
             graph, directed=False, indices=np.arange(2 * self.m), return_predecessors=True
         )
@@ -237,7 +274,8 @@ class Graph:
         return self.nodes[self._back(pair, self.m + pair)]
 
     def via(self, pair: int, rng: np.random.Generator) -> np.ndarray:
-        """The shortest one by way of a random node that makes it at most half as long again, if there are enough."""
+        """The shortest one by way of a random node that makes it at most half as long again, if
+        there are enough."""
         detour = self.distance[pair] + self.distance[self.m + pair]
         allowed = np.flatnonzero(detour < 1.5 * self.distance[pair, self.m + pair])
         node = rng.choice(allowed if len(allowed) > VIAS else np.argsort(detour)[: 5 * VIAS])
@@ -264,12 +302,16 @@ def edges(metric, x, y, points=3):
 def _chunked(metric, x, v, size=2048):
     """`speeds` in pieces of one size: small enough for the cache, and compiled once."""
     n = len(x)
-    x, v = (np.concatenate([z, np.repeat(z[:1], -n % size, axis=0)]).reshape(-1, size, z.shape[1]) for z in (x, v))
+    x, v = (
+        np.concatenate([z, np.repeat(z[:1], -n % size, axis=0)]).reshape(-1, size, z.shape[1])
+        for z in (x, v)
+    )
     return np.concatenate([speeds(metric, *xv) for xv in zip(x, v, strict=True)])[:n]
 
 
 def clouds(family, rng):
-    """The points of the graphs: (data, the same with their local means, a grid), each None if there is none."""
+    """The points of the graphs: (data, the same with their local means, a grid), each None if there
+    is none."""
     metric, ends = family.metric, np.concatenate([family.start, family.end])
     d = ends.shape[1]
     if family.exact is not None:
@@ -283,7 +325,9 @@ def clouds(family, rng):
     if d > 2:
         return data, core, None
     low, high = core.min(axis=0) - 0.2, core.max(axis=0) + 0.2
-    grid = np.stack(np.meshgrid(*np.linspace(low, high, 100).T, indexing="ij"), axis=-1).reshape(-1, 2)
+    grid = np.stack(np.meshgrid(*np.linspace(low, high, 100).T, indexing="ij"), axis=-1).reshape(
+        -1, 2
+    )
     return data, core, grid
 
 
@@ -295,17 +339,24 @@ def starts(family):
     data, core, grid = clouds(family, rng)
     out = [{"straight": along(metric, pair)} for pair in pairs]
     if data is not None:
-        graphs = {f"graph {k}": Graph(family, data, k) for k in GRAPHS} | {"core": Graph(family, core, 12)}
+        graphs = {f"graph {k}": Graph(family, data, k) for k in GRAPHS} | {
+            "core": Graph(family, core, 12)
+        }
         if grid is not None:
             graphs["lattice"] = Graph(family, grid, 24)
         for i, found in enumerate(out):
             found |= {kind: along(metric, graph.path(i)) for kind, graph in graphs.items()}
-            found |= {f"via {j}": along(metric, graphs["core"].via(i, rng)) for j in range(min(VIAS, count))}
+            found |= {
+                f"via {j}": along(metric, graphs["core"].via(i, rng))
+                for j in range(min(VIAS, count))
+            }
     for (a, b), found in zip(pairs, out, strict=True):
         found |= {f"bow {j}": along(metric, line) for j, line in enumerate(bows(rng, a, b, count))}
         if data is None:  # by way of random points, which stay near enough to be inside every chart
             for j in range(VIAS):
-                middle = (a + b) / 2 + 0.4 * np.linalg.norm(a - b) * rng.standard_normal(len(a)) / np.sqrt(len(a))
+                middle = (a + b) / 2 + 0.4 * np.linalg.norm(a - b) * rng.standard_normal(
+                    len(a)
+                ) / np.sqrt(len(a))
                 found[f"via {j}"] = along(metric, [a, middle, b])
         if isinstance(metric, od.LocalPCA):
             for name in ("straight", "graph"):
@@ -326,7 +377,10 @@ def solve(family: Family) -> dict[str, np.ndarray]:
     lengths = [{kind: length(metric, P) for kind, P in found.items()} for found in solved]
     if family.exact is None:
         for k in RELAYS:  # over the shortest curves so far, sampled finely
-            best = [sample(found[min(have, key=have.get)], 60) for found, have in zip(solved, lengths, strict=True)]
+            best = [
+                sample(found[min(have, key=have.get)], 60)
+                for found, have in zip(solved, lengths, strict=True)
+            ]
             graph = Graph(family, np.concatenate(best), k)
             for i, (found, have) in enumerate(zip(solved, lengths, strict=True)):
                 found[f"relay {k}"] = coarse(metric, along(metric, graph.path(i)))
@@ -356,7 +410,9 @@ def refine(metric, found, have):
         "spread": spread,
         "starts": len(found),
         "agreeing": np.mean(ratio[np.isfinite(ratio)] < 1 + SAME),
-        "winner": next(k for k in KINDS if k in have and abs(have[k] / have[winner] - 1) < 0.01 * SAME),  # of equals
+        "winner": next(
+            k for k in KINDS if k in have and abs(have[k] / have[winner] - 1) < 0.01 * SAME
+        ),  # of equals
         "ratio": ratio.astype(np.float32),
     }
 
@@ -364,7 +420,11 @@ def refine(metric, found, have):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="families whose names contain this")
-    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()) / "reference-lengths")
+    parser.add_argument(
+        "--work",
+        type=pathlib.Path,
+        default=pathlib.Path(tempfile.gettempdir()) / "reference-lengths",
+    )
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     jax.config.update("jax_enable_x64", True)
@@ -395,7 +455,9 @@ def write(found, every):
         HERE / "lengths.npz",
         names=np.array([family.name for family in every]),
         groups=np.array([family.group for family in every]),
-        family=np.repeat(np.arange(len(every)), [len(family.start) for family in every]).astype(np.int16),
+        family=np.repeat(np.arange(len(every)), [len(family.start) for family in every]).astype(
+            np.int16
+        ),
         start=np.concatenate([pad(family.start) for family in every]),
         end=np.concatenate([pad(family.end) for family in every]),
         kinds=np.array(KINDS),

@@ -1,22 +1,28 @@
 """Other libraries' geodesic solvers on our problems: the same metric, each in its own terms.
 
-The extra `bench` brings them (`make peers`). geomstats imports `numpy.trapz`, gone in NumPy 2.4: lent below.
+The extra `bench` brings them (`make peers`). geomstats imports `numpy.trapz`, gone in NumPy 2.4:
+lent below.
 
-`installed()[name](metric, start, end)` solves one problem and returns an `Answer`. A peer that is not installed is left out
-with a printed line; one that raises, or needs more than `LIMIT` seconds, answers with no points and the reason.
+`installed()[name](metric, start, end)` solves one problem and returns an `Answer`. A peer that is
+not installed is left out with a printed line; one that raises, or needs more than `LIMIT` seconds,
+answers with no points and the reason.
 
-- finslerax: `GaussNewtonGeodesic`, Newton steps on the energy of a polyline, in `jax.jit`. "default": 10 segments, the
-  metric at their first vertices. "fine": 100 segments, the metric at their midpoints (`SegmentQuadratureMetric`), up to
-  200 steps. "graph": as fine, but from its shortest path in the neighbour graph of the data. It gives no convergence.
-- stochman: the energy of a cubic spline. "default": `connecting_geodesic`, 5 nodes, 20 points, 150 steps of Adam.
-  "fine": `geodesic_minimizing_energy`, 10 nodes, 50 points, L-BFGS. A pullback is its `EmbeddedManifold`, a LocalPCA a
-  diagonal metric (not its `LocalVarMetric`, which normalises the weights and loops over points in Python).
-- geomstats: a `RiemannianMetric` and three of its solvers, as they come. "bvp": `LogODESolver` (SciPy's `solve_bvp`),
-  given exact Jacobians. "straightening": `PathStraightening`, 100 nodes by L-BFGS. "shooting": `LogShootingSolver` over
-  100 Euler steps, as its `PullbackMetric` has it; its success is that of the optimiser, even if the end is missed.
+- finslerax: `GaussNewtonGeodesic`, Newton steps on the energy of a polyline, in `jax.jit`.
+  "default": 10 segments, the metric at their first vertices. "fine": 100 segments, the metric at
+  their midpoints (`SegmentQuadratureMetric`), up to 200 steps. "graph": as fine, but from its
+  shortest path in the neighbour graph of the data. It gives no convergence.
+- stochman: the energy of a cubic spline. "default": `connecting_geodesic`, 5 nodes, 20 points, 150
+  steps of Adam. "fine": `geodesic_minimizing_energy`, 10 nodes, 50 points, L-BFGS. A pullback is
+  its `EmbeddedManifold`, a LocalPCA a diagonal metric (not its `LocalVarMetric`, which normalises
+  the weights and loops over points in Python).
+- geomstats: a `RiemannianMetric` and three of its solvers, as they come. "bvp": `LogODESolver`
+  (SciPy's `solve_bvp`), given exact Jacobians. "straightening": `PathStraightening`, 100 nodes by
+  L-BFGS. "shooting": `LogShootingSolver` over 100 Euler steps, as its `PullbackMetric` has it; its
+  success is that of the optimiser, even if the end is missed.
 
-All take LocalPCA, Pullback and MetricTensor. PyTorch calls our compiled JAX functions and their derivatives, for
-LocalPCA about as fast as the same formula in torch. JAX is in float64 for the whole process: finslerax asks on import.
+All take LocalPCA, Pullback and MetricTensor. PyTorch calls our compiled JAX functions and their
+derivatives, for LocalPCA about as fast as the same formula in torch. JAX is in float64 for the
+whole process: finslerax asks on import.
 """
 
 import functools
@@ -34,13 +40,18 @@ import numpy as np
 import orthodrome as od
 
 jax.config.update("jax_enable_x64", True)
-LIMIT, SAMPLES = 60.0, 201  # seconds a path, then a peer is interrupted; points at which a continuous curve is returned
+LIMIT, SAMPLES = (
+    60.0,
+    201,
+)  # seconds a path, then a peer is interrupted; points at which a continuous curve is returned
 
 
 class Answer(NamedTuple):
     """What a peer returned for one problem."""
 
-    points: np.ndarray | None  # (T, d): the vertices of a polyline, or a curve at uniform parameters; None if it raised
+    points: (
+        np.ndarray | None
+    )  # (T, d): the vertices of a polyline, or a curve at uniform parameters; None if it raised
     converged: bool | None  # the peer's own word; None if it gives none
     seconds: float  # without what is prepared once a metric; the first calls on a metric include compilation
     error: str = ""
@@ -66,22 +77,29 @@ def peer(prepare):
         try:
             if latest.get("metric") is not metric:
                 latest.update(run=prepare(metric, len(start)), metric=metric)
-            signal.setitimer(signal.ITIMER_REAL, LIMIT, 1.0)  # again each second, should a callback swallow it
+            signal.setitimer(
+                signal.ITIMER_REAL, LIMIT, 1.0
+            )  # again each second, should a callback swallow it
             began = time.perf_counter()
             points, converged = latest["run"](start, end)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            return Answer(None, False, time.perf_counter() - began, reason, isinstance(error, SkippedError))
+            return Answer(
+                None, False, time.perf_counter() - began, reason, isinstance(error, SkippedError)
+            )
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         seconds = time.perf_counter() - began
-        return Answer(np.asarray(points, dtype=float), None if converged is None else bool(converged), seconds)
+        return Answer(
+            np.asarray(points, dtype=float), None if converged is None else bool(converged), seconds
+        )
 
     return solve
 
 
 def torch_function(f):
-    """The JAX function `f` of one point as a PyTorch function of points `(..., d)`, with its gradient."""
+    """The JAX function `f` of one point as a PyTorch function of points `(..., d)`, with its
+    gradient."""
     import torch
 
     value = jax.jit(jax.vmap(f))
@@ -89,7 +107,9 @@ def torch_function(f):
 
     def call(compiled, *tensors):
         n = len(tensors[0])
-        rows = np.minimum(np.arange(1 << (n - 1).bit_length()), n - 1)  # powers of two: few shapes, so few compilations
+        rows = np.minimum(
+            np.arange(1 << (n - 1).bit_length()), n - 1
+        )  # powers of two: few shapes, so few compilations
         return torch.from_dlpack(compiled(*(t.detach().numpy()[rows] for t in tensors)))[:n]
 
     class Function(torch.autograd.Function):
@@ -116,7 +136,9 @@ def load_finslerax():
     def prepare(metric, d, n, graph=False, fine=True):
         if graph and not isinstance(metric, od.LocalPCA):
             raise SkippedError("its graph needs data, and this metric has none")
-        theirs = SegmentQuadratureMetric(Riemannian(EuclideanSpace(d), metric.tensor_at), nquad=2 if fine else 1)
+        theirs = SegmentQuadratureMetric(
+            Riemannian(EuclideanSpace(d), metric.tensor_at), nquad=2 if fine else 1
+        )
         solver = GaussNewtonGeodesic(iterations=200) if fine else GaussNewtonGeodesic()
         solve = jax.jit(lambda a, b, init: solver.solve(theirs, a, b, n, init, train_mode=False).xs)
         neighbours = build_knn_graph(metric.data) if graph else None
@@ -145,14 +167,19 @@ def load_stochman():
     class Given(Manifold):
         def __init__(self, metric):
             diagonal = lambda x: 1 / metric.variance_at(x)
-            self.tensor = torch_function(diagonal if isinstance(metric, od.LocalPCA) else metric.tensor_at)
+            self.tensor = torch_function(
+                diagonal if isinstance(metric, od.LocalPCA) else metric.tensor_at
+            )
 
         def metric(self, points):
             return self.tensor(points)
 
     class Embedded(EmbeddedManifold):
         def __init__(self, metric):
-            self.map, self.jacobian = torch_function(metric.embed_at), torch_function(jax.jacfwd(metric.embed_at))
+            self.map, self.jacobian = (
+                torch_function(metric.embed_at),
+                torch_function(jax.jacfwd(metric.embed_at)),
+            )
 
         def embed(self, points, jacobian=False):
             return (self.map(points), self.jacobian(points)) if jacobian else self.map(points)
@@ -179,12 +206,19 @@ def load_geomstats():
     import torch
 
     os.environ.setdefault("GEOMSTATS_BACKEND", "pytorch")
-    logging.disable(logging.WARNING)  # it logs what SciPy says, and switches on the messages of others
+    logging.disable(
+        logging.WARNING
+    )  # it logs what SciPy says, and switches on the messages of others
     vars(np).setdefault("trapz", np.trapezoid)
     from geomstats.geometry.euclidean import Euclidean
     from geomstats.geometry.riemannian_metric import RiemannianMetric
     from geomstats.numerics.bvp import ScipySolveBVP
-    from geomstats.numerics.geodesic import ExpODESolver, LogODESolver, LogShootingSolver, PathStraightening
+    from geomstats.numerics.geodesic import (
+        ExpODESolver,
+        LogODESolver,
+        LogShootingSolver,
+        PathStraightening,
+    )
     from geomstats.numerics.ivp import GSIVPIntegrator
     from geomstats.numerics.optimization import ScipyMinimize
 
@@ -204,13 +238,17 @@ def load_geomstats():
 
         def run(start, end):
             curve = theirs.geodesic(torch.from_numpy(start), end_point=torch.from_numpy(end))
-            return curve(torch.linspace(0, 1, SAMPLES, dtype=torch.float64)).detach().numpy(), keeper.result_.success
+            return curve(
+                torch.linspace(0, 1, SAMPLES, dtype=torch.float64)
+            ).detach().numpy(), keeper.result_.success
 
         return run
 
     lbfgs = lambda: ScipyMinimize(autodiff_jac=True, save_result=True)
     return {
-        "geomstats, bvp": lambda *a: prepare(*a, LogODESolver, "integrator", ScipySolveBVP(save_result=True)),
+        "geomstats, bvp": lambda *a: prepare(
+            *a, LogODESolver, "integrator", ScipySolveBVP(save_result=True)
+        ),
         "geomstats, straightening": lambda *a: prepare(*a, PathStraightening, "optimizer", lbfgs()),
         "geomstats, shooting": lambda *a: prepare(*a, LogShootingSolver, "optimizer", lbfgs()),
     }
@@ -241,17 +279,29 @@ def main():
     metric = od.LocalPCA(data, sigma=0.15, rho=0.01)
     pairs = data[np.random.default_rng(0).choice(200, (10, 2), replace=False)]
     ours = od.shortest_path(metric, *pairs.swapaxes(0, 1), od.FixedPoint(mesh=50, tol=1e-6)).length
-    print(f"{'peer':26s} converged  median length  worst / ours  end missed by  s a path (median, worst)")
+    print(
+        f"{'peer':26s} converged  median length  worst / ours  end missed by  s a path (median, "
+        "worst)"
+    )
     for name, solve in installed().items():
         solve(metric, *pairs[0])  # compile
         answers = [solve(metric, *pair) for pair in pairs]
         found = [i for i, a in enumerate(answers) if a.points is not None]
         lengths = np.array([length(metric, answers[i].points) for i in found])
         worst = max(lengths / ours[found], default=np.nan)
-        missed = max((np.abs(answers[i].points[-1] - pairs[i, 1]).max() for i in found), default=np.nan)
-        says = "not said" if answers[0].converged is None else f"{np.mean([bool(a.converged) for a in answers]):.0%}"
+        missed = max(
+            (np.abs(answers[i].points[-1] - pairs[i, 1]).max() for i in found), default=np.nan
+        )
+        says = (
+            "not said"
+            if answers[0].converged is None
+            else f"{np.mean([bool(a.converged) for a in answers]):.0%}"
+        )
         half, most = np.quantile([a.seconds for a in answers], [0.5, 1])
-        print(f"{name:26s} {says:>9s} {np.median(lengths):14.4f} {worst:13.4f} {missed:14.0e} {half:9.3f} {most:7.2f}")
+        print(
+            f"{name:26s} {says:>9s} {np.median(lengths):14.4f} {worst:13.4f} {missed:14.0e} "
+            f"{half:9.3f} {most:7.2f}"
+        )
         print(*sorted({f"    {a.error}\n" for a in answers if a.error}), sep="", end="")
     print(f"{'orthodrome, FixedPoint':36s} {np.median(ours):14.4f}")
 

@@ -1,7 +1,8 @@
 """orthodrome: shortest paths, distances and statistics on Riemannian manifolds learned from data.
 
-The public names, in the order of the flow: data → metric → curve → solver → path → maps and distances →
-statistics. Each is imported when it is first used, so that `import orthodrome` costs next to nothing.
+The public names, in the order of the flow: data → metric → curve → solver → path → maps and
+distances → statistics. Each is imported when it is first used, so that `import orthodrome` costs
+next to nothing.
 """
 
 import importlib
@@ -18,7 +19,15 @@ if TYPE_CHECKING:
     from orthodrome.maps import exp_map, geodesic, log_map
     from orthodrome.metrics import LocalPCA, Metric, MetricTensor, Pullback
     from orthodrome.path import Path, shortest_path
-    from orthodrome.solvers import Auto, Collocation, Energy, FixedPoint, Graph, HennigHauberg, Solver
+    from orthodrome.solvers import (
+        Auto,
+        Collocation,
+        Energy,
+        FixedPoint,
+        Graph,
+        HennigHauberg,
+        Solver,
+    )
     from orthodrome.solving import Info
     from orthodrome.statistics import (
         LAND,

@@ -1,4 +1,5 @@
-"""The door: the only place that checks input, enters float64, and warns. Everything behind it may trust its arrays."""
+"""The door: the only place that checks input, enters float64, and warns. Everything behind it may
+trust its arrays."""
 
 import contextlib
 import numbers
@@ -16,7 +17,8 @@ Array = np.ndarray[Any, Any]
 
 
 class ConvergenceWarning(UserWarning):
-    """Some of the problems in a call were not solved. Warned once a call, with how many, why, and what to try."""
+    """Some of the problems in a call were not solved. Warned once a call, with how many, why, and
+    what to try."""
 
 
 @contextlib.contextmanager
@@ -27,11 +29,14 @@ def double_precision() -> Iterator[None]:
 
 
 def as_floats(value: Any, name: str) -> Array:
-    """Any array of real numbers as NumPy float64: from NumPy, JAX, torch (on the CPU) or nested lists."""
+    """Any array of real numbers as NumPy float64: from NumPy, JAX, torch (on the CPU) or nested
+    lists."""
     refuse_traced(value, name)
     if np.ma.is_masked(value):
         raise ValueError(f"{name} is a masked array with masked values: remove or fill those rows.")
-    if hasattr(value, "detach") and hasattr(value, "device"):  # a torch tensor, without importing torch
+    if hasattr(value, "detach") and hasattr(
+        value, "device"
+    ):  # a torch tensor, without importing torch
         if value.device.type != "cpu":
             raise TypeError(f"{name} is a torch tensor on {value.device}: pass {name}.cpu().")
         value = value.detach().numpy()
@@ -44,8 +49,12 @@ def as_floats(value: Any, name: str) -> Array:
     if array.dtype.kind == "O" and all(isinstance(x, numbers.Real) for x in array.flat):
         array = array.astype(np.float64)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} should be an array of real numbers; its type is {array.dtype}: convert it to floats.")
-    return array.astype(np.float64)  # always a copy: later changes by the caller change nothing here
+        raise TypeError(
+            f"{name} should be an array of real numbers; its type is {array.dtype}: convert it to "
+            "floats."
+        )
+    # always a copy: later changes by the caller change nothing here
+    return array.astype(np.float64)
 
 
 def detached(value: Any, name: str) -> Any:
@@ -57,8 +66,10 @@ def refuse_traced(value: Any, name: str) -> None:
     """Refuse what jax is transforming, and say how to get what was probably wanted."""
     if isinstance(value, jax.core.Tracer):
         raise TypeError(
-            f"{name} is being traced by jax.jit, jax.vmap or jax.grad, and this function works on finished numbers: "
-            "call it outside the transformation, or use the metric's own *_at methods, which are plain JAX. To "
+            f"{name} is being traced by jax.jit, jax.vmap or jax.grad, and this function works on "
+            "finished numbers: "
+            "call it outside the transformation, or use the metric's own *_at methods, which are "
+            "plain JAX. To "
             "differentiate a distance by what a metric is made of, make the metric first: "
             "jax.grad(lambda metric: orthodrome.gradients.distance(metric, a, b))(metric)."
         )
@@ -68,10 +79,14 @@ def as_points(value: Any, name: str, dim: int | None = None) -> Array:
     """Finite points of shape (..., dim)."""
     array = as_floats(value, name)
     if array.ndim == 0 or array.shape[-1] == 0:
-        raise ValueError(f"{name} should have shape (..., d), coordinates last; a shape of {array.shape} arrived.")
+        raise ValueError(
+            f"{name} should have shape (..., d), coordinates last; a shape of {array.shape} "
+            "arrived."
+        )
     if dim is not None and array.shape[-1] != dim:
         raise ValueError(
-            f"{name} has {array.shape[-1]} coordinates, the metric is on {dim}: pass points of shape (..., {dim})."
+            f"{name} has {array.shape[-1]} coordinates, the metric is on {dim}: pass points of "
+            f"shape (..., {dim})."
         )
     require_finite(array, name)
     return array
@@ -83,7 +98,8 @@ def require_finite(array: Array, name: str) -> None:
     if len(bad):
         place = ", ".join(map(str, bad[0]))
         raise ValueError(
-            f"{name} should be finite; {len(bad)} of {array.size} numbers are NaN or infinite, the first at "
+            f"{name} should be finite; {len(bad)} of {array.size} numbers are NaN or infinite, "
+            "the first at "
             f"[{place}]: remove or fill those rows."
         )
 
@@ -92,11 +108,15 @@ def as_data(value: Any, name: str = "data") -> Array:
     """A set of points: finite, shape (n, D), at least two of them, not all the same."""
     array = as_points(value, name)
     if array.ndim != 2:
-        raise ValueError(f"{name} should have shape (n, D), a row a point; a shape of {array.shape} arrived.")
+        raise ValueError(
+            f"{name} should have shape (n, D), a row a point; a shape of {array.shape} arrived."
+        )
     if len(array) < 2:
         raise ValueError(f"{name} should have at least 2 points; {len(array)} arrived.")
     if np.all(array == array[0]):
-        raise ValueError(f"{name} should have at least 2 different points; all {len(array)} rows are the same.")
+        raise ValueError(
+            f"{name} should have at least 2 different points; all {len(array)} rows are the same."
+        )
     return array
 
 
@@ -126,7 +146,9 @@ def as_count(value: Any, name: str, least: int) -> int:
 def one_of(value: Any, name: str, allowed: Any) -> Any:
     """The value, if it is one of those allowed."""
     if value not in allowed:
-        raise ValueError(f"{name} should be one of {', '.join(map(str, allowed))}; {value!r} arrived.")
+        raise ValueError(
+            f"{name} should be one of {', '.join(map(str, allowed))}; {value!r} arrived."
+        )
     return value
 
 
@@ -137,19 +159,29 @@ def as_times(value: Any) -> Array:
         raise ValueError(f"t should be a number or have shape (T,); a shape of {t.shape} arrived.")
     require_finite(t, "t")
     if np.any((t < 0) | (t > 1)):
-        raise ValueError(f"t should lie in [0, 1], where the path lives; {t.min():g} to {t.max():g} arrived.")
+        raise ValueError(
+            f"t should lie in [0, 1], where the path lives; {t.min():g} to {t.max():g} arrived."
+        )
     return t
 
 
 def broadcast(arrays: Sequence[Array], names: Sequence[str]) -> tuple[list[Array], tuple[int, ...]]:
-    """The arrays with their leading axes broadcast together and flattened, (P, d) each, and the broadcast shape."""
+    """The arrays with their leading axes broadcast together and flattened, (P, d) each, and the
+    broadcast shape."""
     shapes = [array.shape[:-1] for array in arrays]
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError:
-        told = " and ".join(f"{name} {array.shape}" for name, array in zip(names, arrays, strict=True))
-        raise ValueError(f"the shapes {told} do not broadcast: their leading axes should agree or be 1.") from None
-    flat = [np.ascontiguousarray(np.broadcast_to(a, (*shape, a.shape[-1])).reshape(-1, a.shape[-1])) for a in arrays]
+        told = " and ".join(
+            f"{name} {array.shape}" for name, array in zip(names, arrays, strict=True)
+        )
+        raise ValueError(
+            f"the shapes {told} do not broadcast: their leading axes should agree or be 1."
+        ) from None
+    flat = [
+        np.ascontiguousarray(np.broadcast_to(a, (*shape, a.shape[-1])).reshape(-1, a.shape[-1]))
+        for a in arrays
+    ]
     return flat, shape
 
 
@@ -163,20 +195,28 @@ def require_instance(value: Any, kind: type, name: str, example: str) -> None:
 def require_callable(value: Any, name: str) -> Callable[..., Any]:
     """Refuse what cannot be called."""
     if not callable(value):
-        raise TypeError(f"{name} should be a JAX function of one point; {type(value).__name__} arrived.")
+        raise TypeError(
+            f"{name} should be a JAX function of one point; {type(value).__name__} arrived."
+        )
     return value
 
 
 def warn_unconverged(status: Array, what: str, total: int | None = None) -> None:
-    """One warning for a whole call: how many problems were not solved, and for each reason what to try.
+    """One warning for a whole call: how many problems were not solved, and for each reason what to
+    try.
 
     `total`: how many there were, if these are not all of them.
     """
     codes, counts = np.unique(status[status != Status.CONVERGED], return_counts=True)
     if not len(codes):
         return
-    reasons = "; ".join(f"{count}: {Status(code).sentence}" for code, count in zip(codes, counts, strict=True))
-    warn(f"{counts.sum()} of {status.size if total is None else total} {what} did not converge ({reasons}).")
+    reasons = "; ".join(
+        f"{count}: {Status(code).sentence}" for code, count in zip(codes, counts, strict=True)
+    )
+    warn(
+        f"{counts.sum()} of {status.size if total is None else total} {what} did not converge "
+        f"({reasons})."
+    )
 
 
 def warn(message: str) -> None:
@@ -188,4 +228,5 @@ def warn(message: str) -> None:
 
 
 _INSIDE = ("orthodrome", "equinox", "jaxtyping")
-"""Warnings point at the first line outside these: the user's own, however deep the problem arose."""
+"""Warnings point at the first line outside these: the user's own, however deep the problem
+arose."""

@@ -1,8 +1,10 @@
-"""Many problems at the speed of the hardware: the only place that knows fixed shapes, tiles, refilling and threads.
+"""Many problems at the speed of the hardware: the only place that knows fixed shapes, tiles,
+refilling and threads.
 
-Compiled code has fixed shapes. Two shapes serve every size here: a small one for a single problem, and a larger one of
-several tiles whose number is an argument, so that neither another number of points nor another number of problems
-compiles anything anew, and rows of padding cost at most one tile.
+Compiled code has fixed shapes. Two shapes serve every size here: a small one for a single problem,
+and a larger one of several tiles whose number is an argument, so that neither another number of
+points nor another number of problems compiles anything anew, and rows of padding cost at most one
+tile.
 """
 
 import contextlib
@@ -27,16 +29,19 @@ from orthodrome._boundary import Array, double_precision
 from orthodrome.status import RUNNING
 
 FEW_POINTS = 16
-"""Up to so many points go through the small shape: a query of one point should not pay for a tile."""
+"""Up to so many points go through the small shape: a query of one point should not pay for a
+tile."""
 
 POINT_TILE = 128
 """Points a tile: points × data of one tile stay in a core's cache."""
 
 STEP_TILE = 32
-"""Points a tile of an iteration: smaller, because a tile goes on until its slowest problem has finished."""
+"""Points a tile of an iteration: smaller, because a tile goes on until its slowest problem has
+finished."""
 
 FEW_LANES = 2
-"""Up to so many problems a tile, a single problem goes through it as well: a shape of its own would not pay."""
+"""Up to so many problems a tile, a single problem goes through it as well: a shape of its own would
+not pay."""
 
 TILES = 16
 """Tiles a call, at most: long enough to hide the cost of the call, short enough to bound memory."""
@@ -50,9 +55,12 @@ MOST_PROGRAMS = 512
 Function = Callable[..., Any]
 
 
-def over_points(function: Function, metric: Any, *arrays: Array, few: int = FEW_POINTS, tile: int = POINT_TILE) -> Any:
-    """`function(metric, *blocks)` for blocks of rows of the arrays, (M, ...) each; the first are points, near ones
-    together. NumPy in, NumPy out (a pytree of arrays). Up to `few` rows have a shape of their own, unless that is 0."""
+def over_points(
+    function: Function, metric: Any, *arrays: Array, few: int = FEW_POINTS, tile: int = POINT_TILE
+) -> Any:
+    """`function(metric, *blocks)` for blocks of rows of the arrays, (M, ...) each; the first are
+    points, near ones together. NumPy in, NumPy out (a pytree of arrays). Up to `few` rows have a
+    shape of their own, unless that is 0."""
     order = metric.order(arrays[0]) if len(arrays[0]) > FEW_POINTS else None
     if order is None:
         return _over(function, metric, arrays, tile, few)
@@ -61,7 +69,8 @@ def over_points(function: Function, metric: Any, *arrays: Array, few: int = FEW_
 
 
 def over_curves(function: Function, metric: Any, *arrays: Array, points: int) -> Any:
-    """`function(metric, *rows)` for all rows of the arrays, (M, ...) each, that take about so many points a row."""
+    """`function(metric, *rows)` for all rows of the arrays, (M, ...) each, that take about so many
+    points a row."""
     at_once = min(POINT_TILE, metric.at_once(arrays[0].shape[-1]))
     return _over(_Each(function), metric, arrays, max(1, at_once // points))
 
@@ -84,7 +93,9 @@ def _each(function: Function, *rows: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[None], function(*_rows(rows, 0)))
 
 
-def _over(function: Function, metric: Any, arrays: Sequence[Array], tile: int, few: int = FEW_POINTS) -> Any:
+def _over(
+    function: Function, metric: Any, arrays: Sequence[Array], tile: int, few: int = FEW_POINTS
+) -> Any:
     tile, tiles = (few, 1) if 0 < few < tile and len(arrays[0]) <= few else (tile, TILES)
     capacity = tile * tiles
     share = -(-len(arrays[0]) // (tile * _workers(metric))) * tile  # full tiles for every thread
@@ -99,7 +110,12 @@ def _over(function: Function, metric: Any, arrays: Sequence[Array], tile: int, f
         rows = [array[start : start + size] for array in arrays]
         count = len(rows[0])
         out = _call(
-            _tiled, function, metric, tile, np.asarray(-(-count // tile)), [_padded(row, capacity) for row in rows]
+            _tiled,
+            function,
+            metric,
+            tile,
+            np.asarray(-(-count // tile)),
+            [_padded(row, capacity) for row in rows],
         )
         return _rows(out, slice(count))
 
@@ -108,7 +124,8 @@ def _over(function: Function, metric: Any, arrays: Sequence[Array], tile: int, f
 
 
 def _call(program: Function, function: Function, metric: Any, *args: Any) -> Any:
-    """A program in float64, its results as NumPy arrays; one at a time if the metric cannot stand more.
+    """A program in float64, its results as NumPy arrays; one at a time if the metric cannot stand
+    more.
 
     A call that has to compile keeps the others waiting: they would compile the same.
     """
@@ -118,12 +135,21 @@ def _call(program: Function, function: Function, metric: Any, *args: Any) -> Any
         arrays, others = eqx.partition((metric, args), eqx.is_array)
         leaves, structure = jax.tree.flatten(arrays)
         values, rest = jax.tree.flatten(others)
-        call = program, function, structure, rest, *values, *((leaf.shape, leaf.dtype) for leaf in leaves)
+        call = (
+            program,
+            function,
+            structure,
+            rest,
+            *values,
+            *((leaf.shape, leaf.dtype) for leaf in leaves),
+        )
         compiled = _COMPILED.get(call)
         if compiled is not None and concurrent:
             return jax.tree.map(np.asarray, compiled(*leaves))
         with _ONE_AT_A_TIME:
-            compiled = _COMPILED.get(call) or _compiled(program, function, leaves, structure, others)
+            compiled = _COMPILED.get(call) or _compiled(
+                program, function, leaves, structure, others
+            )
             out = jax.tree.map(np.asarray, compiled(*leaves))
             _COMPILED[call] = compiled  # now that it is: whoever finds it need not wait
             if len(_COMPILED) > MOST_PROGRAMS:
@@ -131,8 +157,11 @@ def _call(program: Function, function: Function, metric: Any, *args: Any) -> Any
             return out
 
 
-def _compiled(program: Function, function: Function, leaves: list[Any], structure: Any, others: Any) -> Function:
-    """`program` for arguments that are partly arrays and partly not, as a function of the arrays."""
+def _compiled(
+    program: Function, function: Function, leaves: list[Any], structure: Any, others: Any
+) -> Function:
+    """`program` for arguments that are partly arrays and partly not, as a function of the
+    arrays."""
 
     def whole(*leaves: Any) -> Any:
         metric, args = eqx.combine(jax.tree.unflatten(structure, leaves), others)
@@ -143,12 +172,14 @@ def _compiled(program: Function, function: Function, leaves: list[Any], structur
 
 
 def _lasting_name(program: Function, function: Function, others: Any) -> str | None:
-    """What tells this program from others in any process; None if it depends on code that is not of this library."""
+    """What tells this program from others in any process; None if it depends on code that is not of
+    this library."""
     inner = function.function if isinstance(function, _Each) else function
     name = f"{inner.__module__}.{getattr(inner, '__qualname__', '<nameless>')}"
     values, structure = jax.tree.flatten(others)
     ours = _ours(structure) and all(isinstance(value, int | float | str) for value in values)
-    ours = ours and " at 0x" not in str(structure)  # a static field that is known by its address alone
+    # a static field that is known by its address alone
+    ours = ours and " at 0x" not in str(structure)
     return (
         f"{program.__name__} {type(function).__name__} {name} {structure} {values}"
         if ours and "<" not in name
@@ -160,7 +191,8 @@ def _ours(structure: Any) -> bool:
     """Whether all the types a pytree is made of are of this library, or Python's own."""
     node = structure.node_data()
     return node is None or (
-        node[0].__module__.partition(".")[0] in ("orthodrome", "builtins") and all(map(_ours, structure.children()))
+        node[0].__module__.partition(".")[0] in ("orthodrome", "builtins")
+        and all(map(_ours, structure.children()))
     )
 
 
@@ -201,7 +233,8 @@ def _in_threads(run: Callable[[int], Any], items: Sequence[int], workers: int) -
 
 
 def _tiled(function: Function, metric: Any, tile: int, count: Any, arrays: list[Any]) -> Any:
-    one_tile = jax.jit(partial(function, metric))  # traced once, though it is asked for its shape and then run
+    # traced once, though it is asked for its shape and then run
+    one_tile = jax.jit(partial(function, metric))
     tiles = [array.reshape(-1, tile, *array.shape[1:]) for array in arrays]
     if tiles[0].shape[0] == 1:
         return one_tile(*(t[0] for t in tiles))
@@ -222,26 +255,31 @@ def _rows(tree: Any, index: Any) -> Any:
 def _padded(rows: Array, length: int) -> Array:
     """The rows with the last one repeated behind them: padding that every function can evaluate.
 
-    The last one, because a tile is then the same however many tiles go together: a metric may look at all of a tile's
-    points, and results should not depend, in their last digits, on how many cores there are.
+    The last one, because a tile is then the same however many tiles go together: a metric may look
+    at all of a tile's points, and results should not depend, in their last digits, on how many
+    cores there are.
     """
     if len(rows) == length:
         return rows
     return np.concatenate([rows, np.broadcast_to(rows[-1:], (length - len(rows), *rows.shape[1:]))])
 
 
-def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any, points_per_step: int) -> Any:
-    """Run `step(metric, common, problem, state) -> state` on every problem until its `state.status` is not RUNNING.
+def iterate(
+    step: Function, metric: Any, common: Any, problems: Any, states: Any, points_per_step: int
+) -> Any:
+    """Run `step(metric, common, problem, state) -> state` on every problem until its `state.status`
+    is not RUNNING.
 
-    Problems and states are pytrees of arrays (P, ...). Problems do not wait for each other: the ones that finish leave,
-    new ones take their places. Returns the final states.
+    Problems and states are pytrees of arrays (P, ...). Problems do not wait for each other: the
+    ones that finish leave, new ones take their places. Returns the final states.
     """
     total = len(states.status)
     tile = max(1, STEP_TILE // points_per_step)
     tile, tiles = (1, 1) if total == 1 and tile > FEW_LANES else (tile, TILES)
     lanes = tile * tiles
     workers = min(_workers(metric), -(-total // tile))
-    share = min(lanes, tile * -(-total // (tile * max(1, workers))))  # full tiles, and some for every thread
+    # full tiles, and some for every thread
+    share = min(lanes, tile * -(-total // (tile * max(1, workers))))
     final = jax.tree.map(np.array, states)
     queue = iter(range(total))  # shared by the threads: each takes the next problems from it
 
@@ -252,12 +290,22 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
             active = np.concatenate([active, fresh])
             if not len(active):
                 return
-            running = jax.tree.map(lambda *parts: np.concatenate(parts), running, _rows(states, fresh))
-            padded = jax.tree.map(lambda leaf: _padded(leaf, lanes), (_rows(problems, active), running))
-            advanced = _call(_advance, step, metric, common, tile, np.asarray(-(-len(active) // tile)), *padded)
-            running = _rows(jax.tree.unflatten(jax.tree.structure(states), advanced), slice(len(active)))
+            running = jax.tree.map(
+                lambda *parts: np.concatenate(parts), running, _rows(states, fresh)
+            )
+            padded = jax.tree.map(
+                lambda leaf: _padded(leaf, lanes), (_rows(problems, active), running)
+            )
+            advanced = _call(
+                _advance, step, metric, common, tile, np.asarray(-(-len(active) // tile)), *padded
+            )
+            running = _rows(
+                jax.tree.unflatten(jax.tree.structure(states), advanced), slice(len(active))
+            )
             done = running.status != RUNNING
-            for target, source in zip(jax.tree.leaves(final), jax.tree.leaves(running), strict=True):
+            for target, source in zip(
+                jax.tree.leaves(final), jax.tree.leaves(running), strict=True
+            ):
                 target[active[done]] = source[done]
             active, running = active[~done], _rows(running, ~done)
 
@@ -265,7 +313,9 @@ def iterate(step: Function, metric: Any, common: Any, problems: Any, states: Any
     return final
 
 
-def _advance(step: Function, metric: Any, common: Any, tile: int, count: Any, problems: Any, states: Any) -> list[Any]:
+def _advance(
+    step: Function, metric: Any, common: Any, tile: int, count: Any, problems: Any, states: Any
+) -> list[Any]:
     """The leaves of the states after some ticks."""
     step_tile = partial(_each, partial(step, metric, common))
 
@@ -277,14 +327,20 @@ def _advance(step: Function, metric: Any, common: Any, tile: int, count: Any, pr
         tick, state, problem = carry
         stepped = step_tile(problem, state)
         keep = state.status == RUNNING
-        state = jax.tree.map(lambda a, b: jnp.where(keep.reshape(-1, *[1] * (a.ndim - 1)), b, a), state, stepped)
+        state = jax.tree.map(
+            lambda a, b: jnp.where(keep.reshape(-1, *[1] * (a.ndim - 1)), b, a), state, stepped
+        )
         return tick + 1, state, problem
 
     def body(i: Any, states: Any) -> Any:
-        _, state, _ = jax.lax.while_loop(still_running, tick_all, (0, _rows(states, i), _rows(problems, i)))
+        _, state, _ = jax.lax.while_loop(
+            still_running, tick_all, (0, _rows(states, i), _rows(problems, i))
+        )
         return jax.tree.map(lambda all_, one: all_.at[i].set(one), states, state)
 
-    problems, states = jax.tree.map(lambda leaf: leaf.reshape(-1, tile, *leaf.shape[1:]), (problems, states))
+    problems, states = jax.tree.map(
+        lambda leaf: leaf.reshape(-1, tile, *leaf.shape[1:]), (problems, states)
+    )
     states = jax.lax.fori_loop(0, count, body, states)
     return [leaf.reshape(-1, *leaf.shape[2:]) for leaf in jax.tree.leaves(states)]
 
@@ -300,7 +356,8 @@ def cores() -> int:
 
 @contextlib.contextmanager
 def sharing_cores(processes: int) -> Iterator[None]:
-    """Use only this process' share of the cores meanwhile: so many processes work beside each other."""
+    """Use only this process' share of the cores meanwhile: so many processes work beside each
+    other."""
     token = _SHARING.set(processes)
     try:
         yield

@@ -1,4 +1,5 @@
-"""Long work that survives: its parts in a folder, each whole or not there at all, for one job and no other."""
+"""Long work that survives: its parts in a folder, each whole or not there at all, for one job and
+no other."""
 
 import contextlib
 import hashlib
@@ -31,18 +32,22 @@ DRAFT = ".draft-"
 class Checkpoint(contextlib.AbstractContextManager["Checkpoint"]):
     """The finished parts of a job.
 
-    Whoever is killed loses the part under way; who makes the same checkpoint again finds the others. One at a time.
+    Whoever is killed loses the part under way; who makes the same checkpoint again finds the
+    others. One at a time.
     """
 
     def __init__(self, folder: str | Path, job: Mapping[str, Any]) -> None:
-        """`job` is what the results depend on, as JSON: a folder with another one's parts is refused, and kept."""
+        """`job` is what the results depend on, as JSON: a folder with another one's parts is
+        refused, and kept."""
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"{folder} should be a folder; it is a file: choose another one.")
         self.folder.mkdir(parents=True, exist_ok=True)
         names = {there.name for there in self.folder.iterdir() if not there.name.startswith(DRAFT)}
         if JOB not in names and names - {LOCK}:
-            raise ValueError(f"{folder} holds other files and no {JOB}: choose an empty or a new folder.")
+            raise ValueError(
+                f"{folder} holds other files and no {JOB}: choose an empty or a new folder."
+            )
         self._lock = _locked(self.folder)
         self._job = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()[:16]
         try:
@@ -61,12 +66,17 @@ class Checkpoint(contextlib.AbstractContextManager["Checkpoint"]):
         try:
             there = dict(json.loads(file.read_text()))
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{file} is damaged ({error}): choose another folder, or remove this one.") from None
+            raise ValueError(
+                f"{file} is damaged ({error}): choose another folder, or remove this one."
+            ) from None
         changed = [key for key in {**there, **here} if there.get(key) != here.get(key)]
         if changed:
-            told = "; ".join(f"{key} was {there.get(key)!r} and is {here.get(key)!r}" for key in changed)
+            told = "; ".join(
+                f"{key} was {there.get(key)!r} and is {here.get(key)!r}" for key in changed
+            )
             raise ValueError(
-                f"{self.folder} holds results made with other settings ({told}): choose another folder, or remove it."
+                f"{self.folder} holds results made with other settings ({told}): choose another "
+                "folder, or remove it."
             )
 
     def __exit__(self, *_: Any) -> None:
@@ -83,7 +93,9 @@ class Checkpoint(contextlib.AbstractContextManager["Checkpoint"]):
     def keep(self, name: str, arrays: Mapping[str, Any]) -> None:
         """Write a part."""
         self.require_mine()
-        held: dict[str, Any] = {key: np.asarray(value) for key, value in arrays.items()} | {OWNER: self._owner(name)}
+        held: dict[str, Any] = {key: np.asarray(value) for key, value in arrays.items()} | {
+            OWNER: self._owner(name)
+        }
         write(self._file(name), lambda path: np.savez(path, **held))
 
     def read(self, name: str) -> Part:
@@ -95,16 +107,21 @@ class Checkpoint(contextlib.AbstractContextManager["Checkpoint"]):
                 raise ValueError("it is a part of something else")
             return part
         except Exception as error:
-            raise ValueError(f"{self._file(name)} is damaged ({error}): remove it, and it is made anew.") from None
+            raise ValueError(
+                f"{self._file(name)} is damaged ({error}): remove it, and it is made anew."
+            ) from None
 
     def require_mine(self) -> None:
-        """Refuse to go on where the folder was removed meanwhile: another job may have it by now."""
+        """Refuse to go on where the folder was removed meanwhile: another job may have it by
+        now."""
         try:
             mine = os.path.samestat(os.fstat(self._lock.fileno()), (self.folder / LOCK).stat())
         except FileNotFoundError:
             mine = False
         if not mine:
-            raise ValueError(f"{self.folder} was removed while this was working in it: begin again.")
+            raise ValueError(
+                f"{self.folder} was removed while this was working in it: begin again."
+            )
 
     def _owner(self, name: str) -> str:
         return f"{self._job} {name}"
@@ -114,21 +131,27 @@ class Checkpoint(contextlib.AbstractContextManager["Checkpoint"]):
 
 
 def _locked(folder: Path) -> Any:
-    """A file that is locked until it is closed, or its process ends, however it does; refused if another one has it."""
+    """A file that is locked until it is closed, or its process ends, however it does; refused if
+    another one has it."""
     stream = (folder / LOCK).open("w")
-    with contextlib.suppress(ImportError, OSError):  # there is no such lock on Windows, nor on some file systems
+    with contextlib.suppress(
+        ImportError, OSError
+    ):  # there is no such lock on Windows, nor on some file systems
         import fcntl
 
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             stream.close()
-            raise ValueError(f"another process works in {folder}: wait for it, or choose another folder.") from None
+            raise ValueError(
+                f"another process works in {folder}: wait for it, or choose another folder."
+            ) from None
     return stream
 
 
 def write(file: Path, put: Callable[[Path], Any]) -> None:
-    """Write a file all at once: whoever is killed meanwhile, or loses power, leaves the old one or the new."""
+    """Write a file all at once: whoever is killed meanwhile, or loses power, leaves the old one or
+    the new."""
     draft = draft_of(file)
     try:
         put(draft)

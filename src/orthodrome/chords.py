@@ -1,8 +1,10 @@
-"""Curves on embedded surfaces by chords: the energy of the image g(c), from its values at the nodes alone.
+"""Curves on embedded surfaces by chords: the energy of the image g(c), from its values at the nodes
+alone.
 
-Between the nodes of an element the image is taken for the polynomial through them. With degree 1 that is a polyline in
-the large space, and the energy Σ ‖g(cₖ₊₁) − g(cₖ)‖² / 2h: no Jacobian is needed for it, and a leap cannot hide between
-two points of a quadrature. The order is that of `elements` (docs/derivations/pullback.md).
+Between the nodes of an element the image is taken for the polynomial through them. With degree 1
+that is a polyline in the large space, and the energy Σ ‖g(cₖ₊₁) − g(cₖ)‖² / 2h: no Jacobian is
+needed for it, and a leap cannot hide between two points of a quadrature. The order is that of
+`elements` (docs/derivations/pullback.md).
 """
 
 import math
@@ -27,20 +29,28 @@ def stiffness(degree: int) -> np.ndarray[Any, Any]:
 
 
 def assemble(
-    metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K"], rough: Metric, curved: Any
+    metric: Metric,
+    nodes: Float[Array, "N d"],
+    widths: Float[Array, " K"],
+    rough: Metric,
+    curved: Any,
 ) -> elements.Sum:
-    """The energy of a curve given by its nodes, with its derivatives; what is always positive is Gauss–Newton's part.
+    """The energy of a curve given by its nodes, with its derivatives; what is always positive is
+    Gauss–Newton's part.
 
-    If `curved`: for each node one pass for the value and one with its transpose for the gradient, both exact, then d
-    along them for J and for the rest of the second variation. Otherwise only d passes, for J; the Hessian is then
-    Gauss–Newton's. What need not be exact, all of it if not `curved`, comes from the `rough` metric.
+    If `curved`: for each node one pass for the value and one with its transpose for the gradient,
+    both exact, then d along them for J and for the rest of the second variation. Otherwise only d
+    passes, for J; the Hessian is then Gauss–Newton's. What need not be exact, all of it if not
+    `curved`, comes from the `rough` metric.
     """
     K, d = len(widths), nodes.shape[-1]
     degree, run = (len(nodes) - 1) // K, K
     while run % 2 == 0 and run * degree + 1 > metric.room(d):
         run //= 2  # elements whose Jacobians are held at once
     if run == K:  # the ends do not move
-        return elements.Sum(*_of_run(metric, rough, curved, np.arange(1, len(nodes) - 1), nodes, widths))
+        return elements.Sum(
+            *_of_run(metric, rough, curved, np.arange(1, len(nodes) - 1), nodes, widths)
+        )
     first, moving = np.arange(0, K, run)[:, None], np.arange(run * degree + 1)
     runs = nodes[first * degree + moving], widths[first + np.arange(run)]
     energy, *parts = jax.lax.map(lambda one: _of_run(metric, rough, curved, moving, *one), runs)
@@ -48,9 +58,15 @@ def assemble(
 
 
 def _of_run(
-    metric: Metric, rough: Metric, curved: Any, moving: np.ndarray[Any, Any], nodes: Any, widths: Any
+    metric: Metric,
+    rough: Metric,
+    curved: Any,
+    moving: np.ndarray[Any, Any],
+    nodes: Any,
+    widths: Any,
 ) -> tuple[Any, ...]:
-    """What `elements.Sum` says of some elements behind one another, if only the nodes numbered `moving` move."""
+    """What `elements.Sum` says of some elements behind one another, if only the nodes numbered
+    `moving` move."""
     K, (N, d) = len(widths), nodes.shape
     corners = (N - 1) // K + 1
     S = stiffness(corners - 1) / widths[:, None, None]
@@ -74,9 +90,18 @@ def _of_run(
 
     def roughly(nodes: Any) -> Any:
         with_image = lambda x: 2 * (rough.embed_at(x),)
-        J, images = in_chunks(jax.jacfwd(with_image, has_aux=True), metric.at_once(d), nodes[moving])
-        energy, pull = pulled(everywhere(images).at[fixed].set(jax.vmap(rough.embed_at)(nodes[fixed])))
-        return energy, everywhere(jnp.einsum("nDi,nD->ni", J, pull[moving])), J, jnp.zeros((N, d * d))
+        J, images = in_chunks(
+            jax.jacfwd(with_image, has_aux=True), metric.at_once(d), nodes[moving]
+        )
+        energy, pull = pulled(
+            everywhere(images).at[fixed].set(jax.vmap(rough.embed_at)(nodes[fixed]))
+        )
+        return (
+            energy,
+            everywhere(jnp.einsum("nDi,nD->ni", J, pull[moving])),
+            J,
+            jnp.zeros((N, d * d)),
+        )
 
     energy, gradient, J, rest = jax.lax.cond(curved, exactly, roughly, nodes)
     J = elements.element_nodes(everywhere(J.swapaxes(1, 2)), K).reshape(K, corners * d, -1)
@@ -87,11 +112,14 @@ def _of_run(
 
 
 def _relative(images: Float[Array, "*K corners D"]) -> Float[Array, "*K corners D"]:
-    """Relative to the left end of its element, short elements far from the origin keep their digits."""
+    """Relative to the left end of its element, short elements far from the origin keep their
+    digits."""
     return images - images[..., -2:-1, :]
 
 
-def pull_at_ends(metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K"]) -> Float[Array, "K 2 d"]:
+def pull_at_ends(
+    metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K"]
+) -> Float[Array, "K 2 d"]:
     """The derivative of the energy of each element by its two ends."""
 
     def of_element(c: Any, width: Any) -> Any:

@@ -1,7 +1,7 @@
 """The command line. Results go to standard output or to files, everything else to standard error.
 
-Exit codes: 0 done; 1 done, but some paths did not converge; 2 bad input or a file that could not be written;
-3 a failure of the program or the machine; 130 stopped by Ctrl-C.
+Exit codes: 0 done; 1 done, but some paths did not converge; 2 bad input or a file that could not be
+written; 3 a failure of the program or the machine; 130 stopped by Ctrl-C.
 """
 
 import threading
@@ -28,7 +28,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-say = Console(stderr=True, highlight=False, markup=False)  # no markup: names of files and columns may have brackets
+# no markup: names of files and columns may have brackets
+say = Console(stderr=True, highlight=False, markup=False)
 out = Console(highlight=False, markup=False)
 
 
@@ -43,33 +44,57 @@ class Exit(IntEnum):
 
 
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="csv, tsv, npy or npz: a row a point. A header is understood.")
+    Path,
+    typer.Argument(
+        metavar="DATA", help="csv, tsv, npy or npz: a row a point. A header is understood."
+    ),
 ]
 Columns = Annotated[
-    str | None, typer.Option(help="Columns to use, by name or number, with commas between: x,y or 0,2.")
+    str | None,
+    typer.Option(help="Columns to use, by name or number, with commas between: x,y or 0,2."),
 ]
 Index = Annotated[
     str | None,
-    typer.Option(help="Column that says what the rows are called; a first column without a name is one by itself."),
+    typer.Option(
+        help=(
+            "Column that says what the rows are called; a first column without a name is one by "
+            "itself."
+        )
+    ),
 ]
 Standardize = Annotated[
-    bool, typer.Option("--standardize", help="Give every column mean 0 and standard deviation 1 first.")
+    bool,
+    typer.Option("--standardize", help="Give every column mean 0 and standard deviation 1 first."),
 ]
 Header = Annotated[
     bool | None,
     typer.Option(
         "--header/--no-header",
-        help="Whether the first line has the columns' names; if left out, it has if no number is in it.",
+        help=(
+            "Whether the first line has the columns' names; if left out, it has if no number is "
+            "in it."
+        ),
         show_default=False,
     ),
 ]
-Sigma = Annotated[float | None, typer.Option(help="Reach of the metric's weights; chosen from the data if left out.")]
-Rho = Annotated[float | None, typer.Option(help="Floor of the local variance; chosen from the data if left out.")]
-Rtol = Annotated[
-    float | None, typer.Option(help="Relative error of the lengths that is asked for.", show_default="1e-4")
+Sigma = Annotated[
+    float | None,
+    typer.Option(help="Reach of the metric's weights; chosen from the data if left out."),
 ]
-Mesh = Annotated[int | None, typer.Option(help="Use the paper's solver, FixedPoint, with so many knots.")]
-Tol = Annotated[float | None, typer.Option(help="Use FixedPoint, with this squared error at a knot.")]
+Rho = Annotated[
+    float | None,
+    typer.Option(help="Floor of the local variance; chosen from the data if left out."),
+]
+Rtol = Annotated[
+    float | None,
+    typer.Option(help="Relative error of the lengths that is asked for.", show_default="1e-4"),
+]
+Mesh = Annotated[
+    int | None, typer.Option(help="Use the paper's solver, FixedPoint, with so many knots.")
+]
+Tol = Annotated[
+    float | None, typer.Option(help="Use FixedPoint, with this squared error at a knot.")
+]
 
 
 def main() -> None:
@@ -84,7 +109,10 @@ def main() -> None:
         raise SystemExit(Exit.BAD_INPUT) from None
     except Exception:
         traceback.print_exc()
-        say.print("that should not happen; what is in a checkpoint is kept, and the same command goes on from there")
+        say.print(
+            "that should not happen; what is in a checkpoint is kept, and the same command goes "
+            "on from there"
+        )
         raise SystemExit(Exit.FAILED) from None
 
 
@@ -98,7 +126,8 @@ def show_version(asked: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Shortest paths and distances on manifolds learned from data."""
@@ -110,13 +139,17 @@ def common(
 
 @app.command(epilog="Example: orthodrome demo --out demo")
 def demo(
-    out_dir: Annotated[Path, typer.Option("--out", help="Folder for the figure and the table.")] = Path("demo"),
+    out_dir: Annotated[
+        Path, typer.Option("--out", help="Folder for the figure and the table.")
+    ] = Path("demo"),
     seed: Annotated[int, typer.Option(help="Of the random data.")] = 0,
 ) -> None:
     """Geodesics on a manifold learned from 200 points on a half circle: a figure and a table."""
     from orthodrome import demo as job
 
-    say.print("learning a metric from 200 points and finding paths from one of them to the others …")
+    say.print(
+        "learning a metric from 200 points and finding paths from one of them to the others …"
+    )
     rows = job.run(out_dir, seed, say.print)
     table = Table(*job.HEADER, box=None, header_style="bold")
     for row in rows:
@@ -126,10 +159,14 @@ def demo(
     out.print(f"\nfigure: {out_dir / job.FIGURE}\ntable:  {out_dir / job.TABLE}", soft_wrap=True)
 
 
-@app.command(epilog="Example: orthodrome path points.csv --from 0 --to 17 --out curve.csv --plot curve.png")
+@app.command(
+    epilog="Example: orthodrome path points.csv --from 0 --to 17 --out curve.csv --plot curve.png"
+)
 def path(
     data: Data,
-    from_: Annotated[str, typer.Option("--from", help="Row of the first point: its label, or counted from 0.")],
+    from_: Annotated[
+        str, typer.Option("--from", help="Row of the first point: its label, or counted from 0.")
+    ],
     to: Annotated[str, typer.Option("--to", help="Row of the last point.")],
     columns: Columns = None,
     index: Index = None,
@@ -146,7 +183,10 @@ def path(
     plot: Annotated[
         Path | None,
         typer.Option(
-            help="Draw the curve over the data, as png, pdf or svg (more than two columns: along principal components)."
+            help=(
+                "Draw the curve over the data, as png, pdf or svg (more than two columns: along "
+                "principal components)."
+            )
         ),
     ] = None,
     points: Annotated[int, typer.Option(help="Points of the curve in the csv.")] = 101,
@@ -168,12 +208,17 @@ def path(
     out.print(f"length      {found.length:.8g}")
     out.print(f"error       {found.error:.1e} (relative, estimated)")
     out.print(f"converged   {'yes' if found.converged else 'no'}")
-    out.print(f"certified   {'yes' if found.certified else 'no'} (residual between the knots {found.residual:.1e})")
+    out.print(
+        f"certified   {'yes' if found.certified else 'no'} (residual between the knots "
+        f"{found.residual:.1e})"
+    )
     out.print(f"in words    {found.message}", soft_wrap=True)
     say.print(f"{metric}; Euclidean distance {straight:.6g}", soft_wrap=True)
     if out_file:
         t = np.linspace(0, 1, points)
-        write_rows(out_file, ["t", *table.columns], np.column_stack([t, table.in_units(found(t))]).tolist())
+        write_rows(
+            out_file, ["t", *table.columns], np.column_stack([t, table.in_units(found(t))]).tolist()
+        )
         say.print(f"wrote {out_file}", soft_wrap=True)
     if plot:
         draw(metric, found, plot)
@@ -187,7 +232,10 @@ def distances(
     out_file: Annotated[
         Path,
         typer.Option(
-            "--out", help="Write the (n, n) matrix: .npy, .csv with labels, or .npz with errors and statuses."
+            "--out",
+            help=(
+                "Write the (n, n) matrix: .npy, .csv with labels, or .npz with errors and statuses."
+            ),
         ),
     ],
     columns: Columns = None,
@@ -202,11 +250,15 @@ def distances(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="Folder in which finished blocks are kept: stop or kill it, and the same command goes on from there. "
-            "The matrix may then be larger than memory."
+            help=(
+                "Folder in which finished blocks are kept: stop or kill it, and the same command "
+                "goes on from there. The matrix may then be larger than memory."
+            )
         ),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes to spread the work over; -1: one a core.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes to spread the work over; -1: one a core.")
+    ] = None,
 ) -> None:
     """All distances between the points of a data set.
 
@@ -233,7 +285,8 @@ def distances(
         except KeyboardInterrupt:
             if checkpoint is not None:
                 say.print(
-                    f"stopped: what is finished is in {checkpoint}, and the same command goes on from there",
+                    f"stopped: what is finished is in {checkpoint}, and the same command goes on "
+                    "from there",
                     soft_wrap=True,
                 )
             raise SystemExit(Exit.STOPPED) from None
@@ -241,12 +294,21 @@ def distances(
         save(out_file, lambda stream: np.save(stream, D))
     elif out_file.suffix.lower() == ".csv":
         write_rows(
-            out_file, ["", *table.labels], ([label, *row.tolist()] for label, row in zip(table.labels, D, strict=True))
+            out_file,
+            ["", *table.labels],
+            ([label, *row.tolist()] for label, row in zip(table.labels, D, strict=True)),
         )
     else:
-        save(out_file, lambda stream: np.savez(stream, distances=D, labels=np.array(table.labels), **vars(info)))
+        save(
+            out_file,
+            lambda stream: np.savez(
+                stream, distances=D, labels=np.array(table.labels), **vars(info)
+            ),
+        )
     pairs = n * (n - 1) // 2
-    converged, certified = ((np.count_nonzero(array) - n) // 2 for array in (info.converged, info.certified))
+    converged, certified = (
+        (np.count_nonzero(array) - n) // 2 for array in (info.converged, info.certified)
+    )
     out.print(f"paths       {pairs} in {time.perf_counter() - began:.1f} s")
     out.print(f"converged   {converged}")
     out.print(f"certified   {certified}")
@@ -256,9 +318,16 @@ def distances(
     listed = out_file.with_suffix(".failures.csv")
     listed.unlink(missing_ok=True)  # an earlier run's
     if converged < pairs:
-        failures = [(table.labels[i], table.labels[j], reason) for (i, j), reason in info.failures() if i < j]
+        failures = [
+            (table.labels[i], table.labels[j], reason)
+            for (i, j), reason in info.failures()
+            if i < j
+        ]
         for reason, count in Counter(reason for *_, reason in failures).items():
-            say.print(f"{count} not converged: {reason}; their entries are upper bounds, or NaN", soft_wrap=True)
+            say.print(
+                f"{count} not converged: {reason}; their entries are upper bounds, or NaN",
+                soft_wrap=True,
+            )
         write_rows(listed, ["from", "to", "reason"], failures)
         say.print(f"which they are: {listed}", soft_wrap=True)
         raise typer.Exit(Exit.NOT_CONVERGED)
@@ -267,18 +336,22 @@ def distances(
 @app.command(epilog="Example: orthodrome reproduce semicircle land --full --out reproduction")
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Which experiments; all for none.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Which experiments; all for none."),
     ] = None,
-    full: Annotated[bool, typer.Option("--full/--quick", help="The paper's sizes, or small ones.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="The paper's sizes, or small ones.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of data, models and choices.")] = 0,
-    out_dir: Annotated[Path, typer.Option("--out", help="Folder for results, figures and the report.")] = Path(
-        "reproduction"
-    ),
+    out_dir: Annotated[
+        Path, typer.Option("--out", help="Folder for results, figures and the report.")
+    ] = Path("reproduction"),
     list_: Annotated[bool, typer.Option("--list", help="Show the experiments and stop.")] = False,
 ) -> None:
     """The paper's experiments, figures and tables: what it says beside what is measured here.
 
-    Each writes its results as it goes: stop it when you like, and the same command goes on from there.
+    Each writes its results as it goes: stop it when you like, and the same command goes on from
+    there.
     """
     from orthodrome import experiments
 
@@ -289,7 +362,9 @@ def reproduce(
         out.print(table)
         raise typer.Exit
     scale = "full" if full else "quick"
-    tell = experiments.Tell(lambda text: say.print(text, soft_wrap=True), lambda text: say.status(text))
+    tell = experiments.Tell(
+        lambda text: say.print(text, soft_wrap=True), lambda text: say.status(text)
+    )
     try:
         for experiment, summary in experiments.reproduce(names or [], scale, seed, out_dir, tell):
             out.print(f"{experiment.name}, {summary.seconds:.0f} s", style="bold")
@@ -307,12 +382,17 @@ def explore(
         Path,
         typer.Argument(
             metavar="DATA|MODEL",
-            help="Data: csv, tsv, npy or npz. Or a model: a VAE's .safetensors, or a PyTorch decoder exported as .pt2.",
+            help=(
+                "Data: csv, tsv, npy or npz. Or a model: a VAE's .safetensors, or a PyTorch "
+                "decoder exported as .pt2."
+            ),
         ),
     ],
     data: Annotated[
         Path | None,
-        typer.Option(help="With a model: the rows that a VAE encodes, or the latent codes of a decoder."),
+        typer.Option(
+            help="With a model: the rows that a VAE encodes, or the latent codes of a decoder."
+        ),
     ] = None,
     columns: Columns = None,
     index: Index = None,
@@ -321,16 +401,29 @@ def explore(
     sigma: Sigma = None,
     rho: Rho = None,
     image_shape: Annotated[
-        str | None, typer.Option(help="With a model: height and width of its images, as 28x28; square if left out.")
+        str | None,
+        typer.Option(
+            help="With a model: height and width of its images, as 28x28; square if left out."
+        ),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Where the page is served; 0: any that is free.", show_default="8765"),
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Where the page is served; 0: any that is free.",
+            show_default="8765",
+        ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address it is served at. With another than this, others can reach it.")
+        str,
+        typer.Option(
+            help="The address it is served at. With another than this, others can reach it."
+        ),
     ] = "127.0.0.1",
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+    ] = True,
 ) -> None:
     """A page in the browser: press two points and see the shortest path between them.
 
@@ -359,7 +452,9 @@ def explore(
         out.print(f"{address}", soft_wrap=True)
         say.print("Ctrl-C ends it")
         if browser:
-            threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()  # some browsers block
+            threading.Thread(
+                target=webbrowser.open, args=[address], daemon=True
+            ).start()  # some browsers block
 
     page.serve(scene, host, port, ready)
 
@@ -372,9 +467,13 @@ def two_numbers(text: str, option: str) -> tuple[int, int]:
     return int(parts[0]), int(parts[1])
 
 
-def read(data: Path, columns: str | None, index: str | None, standardize: bool, header: bool | None) -> od.io.Table:
+def read(
+    data: Path, columns: str | None, index: str | None, standardize: bool, header: bool | None
+) -> od.io.Table:
     """The data file, with the chosen columns."""
-    return od.io.read_data(data, None if columns is None else columns.split(","), index, standardize, header)
+    return od.io.read_data(
+        data, None if columns is None else columns.split(","), index, standardize, header
+    )
 
 
 def choose_solver(rtol: float | None, mesh: int | None, tol: float | None) -> od.Solver:
@@ -383,6 +482,7 @@ def choose_solver(rtol: float | None, mesh: int | None, tol: float | None) -> od
         return od.Auto() if rtol is None else od.Auto(rtol=rtol)
     if rtol is not None:
         raise ValueError(
-            "--rtol is for the default solver, --mesh and --tol are for FixedPoint: give one or the other."
+            "--rtol is for the default solver, --mesh and --tol are for FixedPoint: give one or "
+            "the other."
         )
     return od.FixedPoint(mesh=10 if mesh is None else mesh, tol=0.1 if tol is None else tol)

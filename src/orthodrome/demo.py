@@ -1,4 +1,5 @@
-"""The main job in small: learn a metric from data, find shortest paths, judge them; the README's figure and table."""
+"""The main job in small: learn a metric from data, find shortest paths, judge them; the README's
+figure and table."""
 
 import csv
 import time
@@ -24,7 +25,8 @@ SOLVERS = {
     "Collocation()": od.Collocation(),
 }
 EVERY = 5
-"""SciPy solves one path at a time, in tenths of a second: all solvers get every fifth of the 199 paths."""
+"""SciPy solves one path at a time, in tenths of a second: all solvers get every fifth of the 199
+paths."""
 
 
 def run(folder: Path, seed: int, say: Callable[[str], Any]) -> list[list[str]]:
@@ -63,11 +65,14 @@ def run(folder: Path, seed: int, say: Callable[[str], Any]) -> list[list[str]]:
 
 
 def draw(metric: od.LocalPCA, path: od.Path, file: Path) -> None:
-    """The data with some geodesics and the straight lines they replace; all lengths; how sure they are."""
+    """The data with some geodesics and the straight lines they replace; all lengths; how sure they
+    are."""
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", width_ratios=[1.35, 1])
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(11, 4.2), layout="constrained", width_ratios=[1.35, 1]
+    )
     od.plotting.scene(metric, ax=left)
     some = path[[0, 60, 120, 160]]
     od.plotting.paths(some, ax=left)
@@ -77,9 +82,15 @@ def draw(metric: od.LocalPCA, path: od.Path, file: Path) -> None:
     left.set(xticks=[], yticks=[])
     euclidean = np.linalg.norm(path(1.0) - path(0.0), axis=-1)
     sure = path.certified
-    right.scatter(euclidean[sure], path.length[sure], s=14, color=od.plotting.COLORS[0], label="certified")
+    right.scatter(
+        euclidean[sure], path.length[sure], s=14, color=od.plotting.COLORS[0], label="certified"
+    )
     if not sure.all():
-        hollow = {"facecolors": "none", "edgecolors": od.plotting.COLORS[1], "label": "not certified"}
+        hollow = {
+            "facecolors": "none",
+            "edgecolors": od.plotting.COLORS[1],
+            "label": "not certified",
+        }
         right.scatter(euclidean[~sure], path.length[~sure], s=16, **hollow)
         right.legend(frameon=False)
     title = f"{sure.size} paths from one end, {'all' if sure.all() else sure.sum()} certified"

@@ -23,13 +23,15 @@ from orthodrome.workers import Answer, Task, Work
 Array = np.ndarray[Any, Any]
 
 BLOCK = 512
-"""Pairs solved and kept together: enough to keep every core busy, few enough to be done again after a kill."""
+"""Pairs solved and kept together: enough to keep every core busy, few enough to be done again after
+a kill."""
 
 FINISHED = "finished"
 """The part that says that the results are there."""
 
 PROBES = 8
-"""Points at which the tensors and accelerations of two metrics are compared that are to be the same."""
+"""Points at which the tensors and accelerations of two metrics are compared that are to be the
+same."""
 
 DIGITS = 9
 """To which they are: another processor may compute the last ones otherwise."""
@@ -38,12 +40,14 @@ SHORTCUT_ROUNDS = 3
 """How often a distance matrix is searched for pairs that are nearer by way of a third point."""
 
 
-def distance(metric: Metric, a: Any, b: Any, solver: Solver | None = None, return_info: bool = False) -> Any:
+def distance(
+    metric: Metric, a: Any, b: Any, solver: Solver | None = None, return_info: bool = False
+) -> Any:
     """The length of the shortest path from `a` to `b`: points (..., d) that broadcast → (...).
 
-    Where the solver did not converge, it is the true length of the curve that it returned, an upper bound, and the call
-    warns.
-    With `return_info=True` also an `Info` with converged, certified, status and error of each problem.
+    Where the solver did not converge, it is the true length of the curve that it returned, an upper
+    bound, and the call warns. With `return_info=True` also an `Info` with converged, certified,
+    status and error of each problem.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     start, end, shape = solving.require_ends(metric, a, b, ("a", "b"))
@@ -70,24 +74,28 @@ def distance_matrix(
     checkpoint: Any = None,
     client: Any = None,
 ) -> Any:
-    """All distances between the rows of `points`, (n, d) → (n, n), or from them to the rows of `others`, (n, m).
+    """All distances between the rows of `points`, (n, d) → (n, n), or from them to the rows of
+    `others`, (n, m).
 
-    Without `others` each pair is solved once; with `Auto`, those that turn out nearer by way of a third point are
-    solved again from there, in up to three rounds. Work goes in blocks, so memory is that of the result and a little
-    more.
+    Without `others` each pair is solved once; with `Auto`, those that turn out nearer by way of a
+    third point are solved again from there, in up to three rounds. Work goes in blocks, so memory
+    is that of the result and a little more.
 
-    One process keeps all cores busy. `n_jobs` spreads the blocks over so many processes (-1: one a core) by joblib, for
-    metrics whose compiled code runs in one thread; None leaves it to `joblib.parallel_config`, if that says anything,
-    which may also name a backend with machines of its own. `client`, a
-    `dask.distributed.Client`, over the workers of a Dask cluster, and a worker that is lost changes nothing. Each
-    process compiles for itself, unless there is a cache (`enable_compilation_cache`).
+    One process keeps all cores busy. `n_jobs` spreads the blocks over so many processes (-1: one a
+    core) by joblib, for metrics whose compiled code runs in one thread; None leaves it to
+    `joblib.parallel_config`, if that says anything, which may also name a backend with machines of
+    its own. `client`, a `dask.distributed.Client`, over the workers of a Dask cluster, and a worker
+    that is lost changes nothing. Each process compiles for itself, unless there is a cache
+    (`enable_compilation_cache`).
 
-    `checkpoint` names a folder in which every block is kept when it is finished: after a kill the same call goes on
-    from there, and ends as if nothing had happened. A folder with another job's results is refused. The results are
-    then files in it, `length.npy`, `status.npy`, `error.npy` and `certified.npy`, mapped into memory rather than read,
-    so that a matrix may be larger than memory.
+    `checkpoint` names a folder in which every block is kept when it is finished: after a kill the
+    same call goes on from there, and ends as if nothing had happened. A folder with another job's
+    results is refused. The results are then files in it, `length.npy`, `status.npy`, `error.npy`
+    and `certified.npy`, mapped into memory rather than read, so that a matrix may be larger than
+    memory.
 
-    `progress=True` shows a bar, or lines in a file. `return_info=True` also returns an `Info`, of arrays of that shape.
+    `progress=True` shows a bar, or lines in a file. `return_info=True` also returns an `Info`, of
+    arrays of that shape.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     if isinstance(others, Solver):
@@ -95,7 +103,10 @@ def distance_matrix(
     x = _require_rows(metric, points, "points")
     y = x if others is None else _require_rows(metric, others, "others")
     if y.shape[1] != x.shape[1]:
-        raise ValueError(f"points has {x.shape[1]} coordinates and others has {y.shape[1]}: pass the same number.")
+        raise ValueError(
+            f"points has {x.shape[1]} coordinates and others has {y.shape[1]}: pass the same "
+            "number."
+        )
     work, symmetric = _require_workers(metric, solver, n_jobs, client), others is None
     pairs = len(x) * (len(x) - 1) // 2 if symmetric else len(x) * len(y)
     with _opened(checkpoint, metric, x, y, symmetric, solver) as kept, bars(progress) as begin:
@@ -118,14 +129,20 @@ def distance_matrix(
     _boundary.warn_unconverged(matrix.status[matrix.failures(symmetric)], "paths", pairs)
     if not return_info:
         return matrix.length
-    return matrix.length, solving.Info(matrix.status == Status.CONVERGED, matrix.certified, matrix.status, matrix.error)
+    return matrix.length, solving.Info(
+        matrix.status == Status.CONVERGED, matrix.certified, matrix.status, matrix.error
+    )
 
 
 def _opened(
     folder: Any, metric: Metric, x: Array, y: Array, symmetric: bool, solver: Solver
 ) -> AbstractContextManager[Checkpoint | None]:
     """What is kept of this matrix in the folder, if there is one."""
-    return nullcontext() if folder is None else Checkpoint(folder, _job(metric, x, y, symmetric, solver))
+    return (
+        nullcontext()
+        if folder is None
+        else Checkpoint(folder, _job(metric, x, y, symmetric, solver))
+    )
 
 
 def _tasks(x: Array, y: Array, symmetric: bool) -> Iterator[Task]:
@@ -137,8 +154,8 @@ def _tasks(x: Array, y: Array, symmetric: bool) -> Iterator[Task]:
 def _answered(
     tasks: Callable[[], Iterator[Task]], work: Work, kept: Checkpoint | None
 ) -> Iterator[tuple[Task, Answer]]:
-    """Answers to the tasks, of which there may be more than memory holds: those that are kept first, the others as they
-    come, to be kept."""
+    """Answers to the tasks, of which there may be more than memory holds: those that are kept
+    first, the others as they come, to be kept."""
     if kept is None:
         yield from work(tasks())
         return
@@ -155,8 +172,8 @@ def _answered(
 def _job(metric: Metric, x: Array, y: Array, symmetric: bool, solver: Solver) -> dict[str, Any]:
     """What a distance matrix depends on, so that no other one's blocks are taken for its own.
 
-    A metric is known by its numbers and, since it may be made of any function, by its values at all points and halfway
-    from each to the next.
+    A metric is known by its numbers and, since it may be made of any function, by its values at all
+    points and halfway from each to the next.
     """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(metric) if _is_number(leaf)]
     # the solver's repr only has the shapes of those
@@ -194,7 +211,9 @@ def _letters(*arrays: Array) -> str:
     """A few letters that change with any number in the arrays."""
     digest = hashlib.sha256()
     for array in arrays:
-        digest.update(f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes())
+        digest.update(
+            f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes()
+        )
     return digest.hexdigest()[:16]
 
 
@@ -204,27 +223,43 @@ def _require_workers(metric: Metric, solver: Solver, n_jobs: Any, client: Any) -
         if n_jobs is not None:
             raise ValueError("n_jobs and client both say where to work: give one of them.")
         if not (hasattr(client, "submit") and hasattr(client, "replicate")):
-            raise TypeError(f"client should be a dask.distributed.Client; {type(client).__name__} arrived.")
+            raise TypeError(
+                f"client should be a dask.distributed.Client; {type(client).__name__} arrived."
+            )
         return workers.on_cluster(metric, solver, client)
     count = _require_jobs(n_jobs)
-    return workers.here(metric, solver) if count == 1 else workers.in_processes(metric, solver, count)
+    return (
+        workers.here(metric, solver) if count == 1 else workers.in_processes(metric, solver, count)
+    )
 
 
 def _require_jobs(n_jobs: Any) -> int:
     """How many processes; who is not asked, asks joblib, if somebody has told it anything."""
     if n_jobs is None:
         joblib = sys.modules.get("joblib")
-        threads = joblib is not None and getattr(joblib.parallel.get_active_backend()[0], "supports_sharedmem", False)
-        return 1 if joblib is None or threads else joblib.effective_n_jobs(None)  # its threads would not help
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < -1 or n_jobs == 0:
-        raise ValueError(f"n_jobs should be None, a number of processes, or -1 for one a core; {n_jobs!r} arrived.")
+        threads = joblib is not None and getattr(
+            joblib.parallel.get_active_backend()[0], "supports_sharedmem", False
+        )
+        # its threads would not help
+        return 1 if joblib is None or threads else joblib.effective_n_jobs(None)
+    if (
+        isinstance(n_jobs, bool)
+        or not isinstance(n_jobs, int | np.integer)
+        or n_jobs < -1
+        or n_jobs == 0
+    ):
+        raise ValueError(
+            f"n_jobs should be None, a number of processes, or -1 for one a core; {n_jobs!r} "
+            "arrived."
+        )
     return batching.cores() if n_jobs == -1 else int(n_jobs)
 
 
 def _take_shortcuts(
     x: Array, matrix: Matrix, work: Work, kept: Checkpoint | None, begin: Callable[[str], Report]
 ) -> None:
-    """Where the way through a third point is shorter than the path that was found, begin from there; in place."""
+    """Where the way through a third point is shorter than the path that was found, begin from
+    there; in place."""
     tried = np.zeros((0, 3), dtype=int)
     for attempt in range(SHORTCUT_ROUNDS):
         found = np.concatenate(list(_searched(matrix, attempt, kept, begin)) or [tried[:0]])
@@ -248,7 +283,9 @@ def _keys(triples: Array, n: int) -> Array:
     return keys
 
 
-def _searched(matrix: Matrix, attempt: int, kept: Checkpoint | None, begin: Callable[[str], Report]) -> Iterator[Array]:
+def _searched(
+    matrix: Matrix, attempt: int, kept: Checkpoint | None, begin: Callable[[str], Report]
+) -> Iterator[Array]:
     """The detours (Q, 3) in every tile of rows, as i, j and k: each tile's search is kept."""
     n = len(matrix.length)
     report = begin(f"shorter ways, round {attempt + 1}")
@@ -264,7 +301,9 @@ def _searched(matrix: Matrix, attempt: int, kept: Checkpoint | None, begin: Call
         report(min(first + TILE, n), n, "")
 
 
-def _detours(x: Array, matrix: Matrix, i: Array, j: Array, k: Array, attempt: int) -> Iterator[Task]:
+def _detours(
+    x: Array, matrix: Matrix, i: Array, j: Array, k: Array, attempt: int
+) -> Iterator[Task]:
     """From i to k, beginning by way of j: (Q,) each."""
     for first in range(0, len(i), BLOCK):
         a, via, b = (index[first : first + BLOCK] for index in (i, j, k))
@@ -275,21 +314,27 @@ def _detours(x: Array, matrix: Matrix, i: Array, j: Array, k: Array, attempt: in
 def _require_rows(metric: Metric, value: Any, name: str) -> Array:
     rows = metric.require_points(value, name)
     if rows.ndim != 2:
-        raise ValueError(f"{name} should have shape (n, d), a row a point; a shape of {rows.shape} arrived.")
+        raise ValueError(
+            f"{name} should have shape (n, d), a row a point; a shape of {rows.shape} arrived."
+        )
     metric.require_positive(rows, name)
     return rows
 
 
 def _pairs(n: int, m: int, symmetric: bool) -> Iterator[tuple[Array, Array]]:
     """The pairs (i, j) to solve, i < j if symmetric, a block at a time."""
-    before = np.concatenate([[0], np.cumsum(np.arange(n - 1, -1, -1) if symmetric else np.full(n, m))])
+    before = np.concatenate(
+        [[0], np.cumsum(np.arange(n - 1, -1, -1) if symmetric else np.full(n, m))]
+    )
     for first in range(0, before[-1], BLOCK):
         k = np.arange(first, min(first + BLOCK, before[-1]))
         i = np.searchsorted(before, k, side="right") - 1
         yield i, k - before[i] + (i + 1 if symmetric else 0)
 
 
-def _shown(found: Iterator[tuple[Task, Answer]], pairs: int, report: Report) -> Iterator[tuple[Task, Answer]]:
+def _shown(
+    found: Iterator[tuple[Task, Answer]], pairs: int, report: Report
+) -> Iterator[tuple[Task, Answer]]:
     """The same, with a bar that moves as they come."""
     done = 0
     for task, answer in found:

@@ -1,8 +1,10 @@
-"""Curves by elements: piecewise polynomials whose energy, gradient and second variation are sums over elements.
+"""Curves by elements: piecewise polynomials whose energy, gradient and second variation are sums
+over elements.
 
-A curve has K elements of degree s, and each of them s Gauss points. With degree 1 that is a polyline with the midpoint
-rule. The curve of least energy is then the Gauss collocation solution of the geodesic equation, of order 2s at the ends
-of the elements (docs/derivations/energy.md): one family, from a robust polyline to high order.
+A curve has K elements of degree s, and each of them s Gauss points. With degree 1 that is a
+polyline with the midpoint rule. The curve of least energy is then the Gauss collocation solution of
+the geodesic equation, of order 2s at the ends of the elements (docs/derivations/energy.md): one
+family, from a robust polyline to high order.
 """
 
 from functools import lru_cache
@@ -22,7 +24,8 @@ class Basis(NamedTuple):
     """Lagrange polynomials of one degree s on [0, 1], in the order interior, left, right."""
 
     nodes: HostArray
-    """(s + 1,): where each of them is 1. Gauss–Lobatto points: evenly spaced ones would be ill conditioned."""
+    """(s + 1,): where each of them is 1. Gauss–Lobatto points: evenly spaced ones would be ill
+    conditioned."""
     weights: HostArray
     """(s,): of the Gauss points."""
     values: HostArray
@@ -32,7 +35,8 @@ class Basis(NamedTuple):
     gauss: HostArray
     """(s,): the Gauss points."""
     to_gauss: HostArray
-    """(s, s): integrals from 0 to each Gauss point of the polynomials that are 1 at one of them and 0 at the others."""
+    """(s, s): integrals from 0 to each Gauss point of the polynomials that are 1 at one of them and
+    0 at the others."""
     to_nodes: HostArray
     """(s + 1, s): and to the nodes."""
 
@@ -62,7 +66,8 @@ def node_times(breaks: HostArray, degree: int) -> HostArray:
 
 
 class Sum(NamedTuple):
-    """The energy of a curve to the second order; all but the energy itself element by element, m = (s + 1) d."""
+    """The energy of a curve to the second order; all but the energy itself element by element, m =
+    (s + 1) d."""
 
     energy: Float[Array, ""]
     gradient: Float[Array, "K corners d"]
@@ -83,11 +88,14 @@ class Sum(NamedTuple):
         return jnp.zeros((K * (corners - 1) + 1, d))
 
     def solve(self, damping: Any, pull: Any) -> tuple[Float[Array, "N d"], Any]:
-        """−(H + damping · B)⁻¹ (gradient − pull) as nodes, zero at both ends, and the smallest pivot."""
+        """−(H + damping · B)⁻¹ (gradient − pull) as nodes, zero at both ends, and the smallest
+        pivot."""
         K, _, d = self.gradient.shape
         load = (pull - self.gradient).reshape(K, -1)
         inside, ends, pivot = elimination.solve(self.hessian + damping * self.laplacian, load, d)
-        return nodes_of(jnp.concatenate([inside.reshape(K, -1, d), ends[:-1, None], ends[1:, None]], axis=1)), pivot
+        return nodes_of(
+            jnp.concatenate([inside.reshape(K, -1, d), ends[:-1, None], ends[1:, None]], axis=1)
+        ), pivot
 
     def slope(self, step: Float[Array, "N d"]) -> Float[Array, ""]:
         """The derivative of the energy along a step."""
@@ -123,7 +131,8 @@ def at_gauss_points(nodes: Float[Array, "N d"], widths: Float[Array, " K"]) -> t
 
 
 def _tested(widths: Any, by_x: Any, by_v: Any) -> Any:
-    """The derivative of an energy by the nodes of each element, from its density's by c and c' (K, s, d)."""
+    """The derivative of an energy by the nodes of each element, from its density's by c and c' (K,
+    s, d)."""
     rule = basis(by_x.shape[1])
     weight = (widths[:, None] * rule.weights)[..., None]
     test = lambda f, load: jnp.einsum("ga,kgi->kai", f, load)
@@ -135,19 +144,27 @@ def _flat(points: Any) -> Any:
 
 
 def second_variation(jet: Jet, widths: Float[Array, " K"]) -> Float[Array, "K m m"]:
-    """The second variation of the energy along a curve whose jets at the midpoints of K panels are known.
+    """The second variation of the energy along a curve whose jets at the midpoints of K panels are
+    known.
 
-    For variations that are linear on each panel, by the midpoint rule; the matrices of the panels are to be summed.
+    For variations that are linear on each panel, by the midpoint rule; the matrices of the panels
+    are to be summed.
     """
     jet = Jet(*(leaf[:, None] for leaf in jet))
-    values, slopes = jnp.full((len(widths), 1, 2), 0.5), jnp.array([-1.0, 1.0]) / widths[:, None, None]
+    values, slopes = (
+        jnp.full((len(widths), 1, 2), 0.5),
+        jnp.array([-1.0, 1.0]) / widths[:, None, None],
+    )
     return _couple(widths[:, None], values, slopes, jet)[0]
 
 
 def _couple(weight: Any, values: Any, slopes: Any, jet: Jet) -> tuple[Any, Any]:
-    """Each element's Hessian and Laplacian (K, m, m), from weights (K, s), basis (K, s, s + 1) and jets (K, s, ...)."""
+    """Each element's Hessian and Laplacian (K, m, m), from weights (K, s), basis (K, s, s + 1) and
+    jets (K, s, ...)."""
     weight = weight[..., None, None]
-    both = lambda f, g, h: jnp.einsum("kgab,kgij->kaibj", weight * f[..., :, None] * g[..., None, :], h)
+    both = lambda f, g, h: jnp.einsum(
+        "kgab,kgij->kaibj", weight * f[..., :, None] * g[..., None, :], h
+    )
     mixed, laplacian = both(values, slopes, jet.xv), both(slopes, slopes, jet.vv)
     hessian = both(values, values, jet.xx) + mixed + mixed.transpose(0, 3, 4, 1, 2) + laplacian
     K, corners, d = laplacian.shape[:3]
@@ -155,7 +172,9 @@ def _couple(weight: Any, values: Any, slopes: Any, jet: Jet) -> tuple[Any, Any]:
     return square(hessian), square(laplacian)
 
 
-def times(matrices: Float[Array, "K m m"], nodes: Float[Array, "N d"]) -> Float[Array, "K corners d"]:
+def times(
+    matrices: Float[Array, "K m m"], nodes: Float[Array, "N d"]
+) -> Float[Array, "K corners d"]:
     """The elements' matrices times a curve."""
     local = element_nodes(nodes, len(matrices))
     return jnp.einsum("kij,kj->ki", matrices, local.reshape(len(matrices), -1)).reshape(local.shape)
@@ -166,8 +185,11 @@ def inner(loads: Float[Array, "K corners d"], nodes: Float[Array, "N d"]) -> Flo
     return jnp.sum(loads * element_nodes(nodes, len(loads)))
 
 
-def integrate(slopes: Float[Array, "K s d"], widths: Float[Array, " K"], to: Any) -> Float[Array, "K p d"]:
-    """The curve from zero that has these slopes at the Gauss points, at p points of each element (`Basis.to_...`)."""
+def integrate(
+    slopes: Float[Array, "K s d"], widths: Float[Array, " K"], to: Any
+) -> Float[Array, "K p d"]:
+    """The curve from zero that has these slopes at the Gauss points, at p points of each element
+    (`Basis.to_...`)."""
     rise = widths[:, None] * jnp.einsum("g,kgd->kd", basis(slopes.shape[1]).weights, slopes)
     left = jnp.cumsum(rise, axis=0) - rise
     return left[:, None] + widths[:, None, None] * jnp.einsum("pg,kgd->kpd", to, slopes)
@@ -198,7 +220,9 @@ def deal(loads: Float[Array, "N d"], elements: int) -> Float[Array, "K corners d
     return element_nodes(loads, elements).at[:-1, -1].set(0.0)
 
 
-def gradient(metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K"]) -> Float[Array, "K corners d"]:
+def gradient(
+    metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K"]
+) -> Float[Array, "K corners d"]:
     """The derivative of the energy by the nodes of each element."""
     c, v = at_gauss_points(nodes, widths)
     _, by_x, by_v = metric.slope_along(_flat(c), _flat(v))
@@ -206,13 +230,16 @@ def gradient(metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " 
 
 
 def hermite(metric: Metric, nodes: Any, widths: Any, gradient: Any) -> tuple[Any, Any, Any]:
-    """Position, velocity and acceleration at the K + 1 ends of the elements of a curve of least energy.
+    """Position, velocity and acceleration at the K + 1 ends of the elements of a curve of least
+    energy.
 
-    The momentum M c' at an end is the derivative of an element's energy by that end: as accurate as the nodes, while
-    the slope of the element's polynomial is not. Velocity and acceleration follow from it. `gradient` is that of the
-    elements (K, s + 1, d).
+    The momentum M c' at an end is the derivative of an element's energy by that end: as accurate as
+    the nodes, while the slope of the element's polynomial is not. Velocity and acceleration follow
+    from it. `gradient` is that of the elements (K, s + 1, d).
     """
     from_right, from_left = -gradient[:, -2], gradient[:, -1]
-    momentum = jnp.concatenate([from_right[:1], 0.5 * (from_right[1:] + from_left[:-1]), from_left[-1:]])
+    momentum = jnp.concatenate(
+        [from_right[:1], 0.5 * (from_right[1:] + from_left[:-1]), from_left[-1:]]
+    )
     ends = nodes[:: (len(nodes) - 1) // len(widths)]
     return ends, *metric.launch_along(ends, momentum)

@@ -1,9 +1,11 @@
-"""Linear systems of a chain of elements, solved node by node: many nodes at once, the others after them.
+"""Linear systems of a chain of elements, solved node by node: many nodes at once, the others after
+them.
 
-Each element couples its own unknowns with those of its two end nodes, and neighbours share a node. The interior nodes
-go first. Then every other node goes, again and again, until a few are left; of these, each gets rid of its neighbours,
-after that of the neighbours' neighbours, and so on: more work, but in a loop that is compiled once.
-It is written out rather than left to LAPACK, which XLA runs one small matrix at a time and never in two threads.
+Each element couples its own unknowns with those of its two end nodes, and neighbours share a node.
+The interior nodes go first. Then every other node goes, again and again, until a few are left; of
+these, each gets rid of its neighbours, after that of the neighbours' neighbours, and so on: more
+work, but in a loop that is compiled once. It is written out rather than left to LAPACK, which XLA
+runs one small matrix at a time and never in two threads.
 """
 
 from typing import Any
@@ -16,20 +18,23 @@ UNROLL = 3
 """Up to so many pivots are written out one after the other; more of them go in a loop."""
 
 CORRECTIONS = 2
-"""An inverse alone loses digits where the matrix is ill-conditioned; so many corrections bring them back."""
+"""An inverse alone loses digits where the matrix is ill-conditioned; so many corrections bring them
+back."""
 
 FEW = 7
-"""A chain of so many nodes is not halved any more: each halving is code of its own, to be compiled."""
+"""A chain of so many nodes is not halved any more: each halving is code of its own, to be
+compiled."""
 
 
 def solve(
     A: Float[Array, "K m m"], b: Float[Array, "K m"], d: int
 ) -> tuple[Float[Array, "K inner"], Float[Array, "nodes d"], Float[Array, ""]]:
-    """Solve the system whose matrix and right-hand side are the sums of the elements' own, with zero at both ends.
+    """Solve the system whose matrix and right-hand side are the sums of the elements' own, with
+    zero at both ends.
 
     An element's unknowns are ordered interior (m − 2d of them), left node (d), right node (d).
-    Returns the interior unknowns, those of the K + 1 nodes, and the smallest pivot: it is positive if and only if the
-    whole symmetric matrix is positive definite.
+    Returns the interior unknowns, those of the K + 1 nodes, and the smallest pivot: it is positive
+    if and only if the whole symmetric matrix is positive definite.
     """
     element, smallest, gone = jnp.concatenate([A, b[..., None]], axis=-1), jnp.asarray(jnp.inf), []
     while element.shape[1] > 2 * d:
@@ -45,7 +50,9 @@ def solve(
     return known[:, : -2 * d], nodes, jnp.minimum(smallest, pivot)
 
 
-def solve_dense(A: Float[Array, "m m"], b: Float[Array, " m"]) -> tuple[Float[Array, " m"], Float[Array, ""]]:
+def solve_dense(
+    A: Float[Array, "m m"], b: Float[Array, " m"]
+) -> tuple[Float[Array, " m"], Float[Array, ""]]:
     """The solution of one small positive definite system, and its smallest pivot."""
     if len(b) <= UNROLL:
         rows, smallest = _express(jnp.concatenate([A, b[:, None]], axis=1)[None], len(b))
@@ -58,7 +65,8 @@ def solve_dense(A: Float[Array, "m m"], b: Float[Array, " m"]) -> tuple[Float[Ar
 
 
 def _equations(element: Any, d: int) -> Any:
-    """Of each inner node of a chain of elements (K, 2d, 2d + 1): (K − 1, d, 3d + 1), its columns as in `_replaced`."""
+    """Of each inner node of a chain of elements (K, 2d, 2d + 1): (K − 1, d, 3d + 1), its columns as
+    in `_replaced`."""
     left, right = slice(0, d), slice(d, 2 * d)
     a, b = element[:-1], element[1:]  # the elements before and behind each inner node
     own, load = a[:, right, right] + b[:, left, left], a[:, right, -1:] + b[:, left, -1:]
@@ -66,7 +74,8 @@ def _equations(element: Any, d: int) -> Any:
 
 
 def _solve_chain(chain: Any, d: int) -> tuple[Any, Any]:
-    """The nodes (n, d) that n equations (n, d, 3d + 1) are about, zero beyond both ends, and the smallest pivot."""
+    """The nodes (n, d) that n equations (n, d, 3d + 1) are about, zero beyond both ends, and the
+    smallest pivot."""
     n = len(chain)
     if n == 0:
         return jnp.zeros((0, d)), jnp.asarray(jnp.inf)
@@ -99,8 +108,9 @@ def _solve_short_chain(chain: Any, d: int) -> tuple[Any, Any]:
 
 
 def _replaced(chain: Any, before: Any, behind: Any, d: int) -> Any:
-    """Equations with the columns the node itself (d), the one before (d), the one behind (d) and the right-hand side,
-    where the one before and the one behind are replaced by what `_express` says of them."""
+    """Equations with the columns the node itself (d), the one before (d), the one behind (d) and
+    the right-hand side, where the one before and the one behind are replaced by what `_express`
+    says of them."""
     own, by_before, by_behind, load = jnp.split(chain, [d, 2 * d, 3 * d], axis=2)
     further_before, back, load_before = jnp.split(_product(by_before, before), [d, 2 * d], axis=2)
     ahead, further_behind, load_behind = jnp.split(_product(by_behind, behind), [d, 2 * d], axis=2)
@@ -120,7 +130,8 @@ def _product(a: Any, b: Any) -> Any:
 def _express(equations: Any, d: int) -> tuple[Any, Any]:
     """A⁻¹ B for K equations [A | B] (K, d, columns), A the first d columns, and the smallest pivot.
 
-    There is no pivoting: for a positive definite matrix none is needed, and for any other the pivot says so.
+    There is no pivoting: for a positive definite matrix none is needed, and for any other the pivot
+    says so.
     """
     if d > UNROLL:
         inverse, smallest = _inverse(equations[..., :d])
@@ -130,7 +141,9 @@ def _express(equations: Any, d: int) -> tuple[Any, Any]:
         row, column = equations[:, i], equations[:, :, i]
         smallest = jnp.minimum(smallest, jnp.min(row[:, i]))
         row = row / row[:, i, None]
-        equations = (equations - column.at[:, i].set(0.0)[:, :, None] * row[:, None]).at[:, i].set(row)
+        equations = (
+            (equations - column.at[:, i].set(0.0)[:, :, None] * row[:, None]).at[:, i].set(row)
+        )
     return equations[..., d:], smallest
 
 
@@ -140,7 +153,8 @@ def _inverse(A: Any) -> tuple[Any, Any]:
 
 
 def _invert_by_one(i: Any, carry: Any) -> Any:
-    """One unknown changes sides: after all of them have, the matrices (K, d, d) are inverted where they stand."""
+    """One unknown changes sides: after all of them have, the matrices (K, d, d) are inverted where
+    they stand."""
     A, smallest = carry
     own = jnp.arange(A.shape[1]) == i
     row, column = (jax.lax.dynamic_index_in_dim(A, i, axis) for axis in (1, 2))

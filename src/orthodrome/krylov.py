@@ -1,8 +1,10 @@
-"""Newton's method without matrices, for many dimensions: there a second variation is cheap to apply and dear to write.
+"""Newton's method without matrices, for many dimensions: there a second variation is cheap to apply
+and dear to write.
 
-A variation that is zero at both ends is known by its slopes at the Gauss points, whose integral is zero. Scaled by
-√(weight · M) these slopes make the Laplacian the identity, and what the second variation adds to it is smooth: a few
-steps of Lanczos show the Newton step, and whether the second variation is positive (docs/derivations/energy.md).
+A variation that is zero at both ends is known by its slopes at the Gauss points, whose integral is
+zero. Scaled by √(weight · M) these slopes make the Laplacian the identity, and what the second
+variation adds to it is smooth: a few steps of Lanczos show the Newton step, and whether the second
+variation is positive (docs/derivations/energy.md).
 """
 
 from typing import Any, NamedTuple
@@ -25,8 +27,8 @@ RTOL = 1e-3
 """It ends when the equation it solves on the way has so small a residual, relatively."""
 
 GENERIC = 0.05
-"""The share of a generic wave in the vector it starts from. The rest is the gradient, which alone might know nothing of
-a direction in which the second variation is negative."""
+"""The share of a generic wave in the vector it starts from. The rest is the gradient, which alone
+might know nothing of a direction in which the second variation is negative."""
 
 WAVES = 4
 """Cosines in the generic wave: what makes a second variation negative is slow."""
@@ -60,7 +62,8 @@ class Space(NamedTuple):
         return jnp.zeros(MOST)
 
     def solve(self, damping: Any, pull: Any) -> tuple[Any, Any]:
-        """−(H + damping · B)⁻¹ (gradient − pull) and the smallest pivot; B is the Laplacian, here the identity."""
+        """−(H + damping · B)⁻¹ (gradient − pull) and the smallest pivot; B is the Laplacian, here
+        the identity."""
         damped = self.matrix + damping * jnp.eye(MOST)
         return elimination.solve_dense(damped, pull - self.gradient)
 
@@ -75,7 +78,9 @@ class Space(NamedTuple):
     def nodes(self, step: Float[Array, " k"]) -> Float[Array, "N d"]:
         """A step as nodes of a curve."""
         slopes = jnp.tensordot(step, self.basis, 1) / self.root
-        return elements.nodes_of(elements.integrate(slopes, self.widths, elements.basis(slopes.shape[1]).to_nodes))
+        return elements.nodes_of(
+            elements.integrate(slopes, self.widths, elements.basis(slopes.shape[1]).to_nodes)
+        )
 
 
 def explore(metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K"]) -> Space:
@@ -83,8 +88,15 @@ def explore(metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K
     return around(metric, *elements.at_gauss_points(nodes, widths), widths)
 
 
-def around(metric: Metric, c: Float[Array, "K s d"], v: Float[Array, "K s d"], widths: Any, load: Any = None) -> Space:
-    """The energy around a curve with the positions c and velocities v at the Gauss points of its elements.
+def around(
+    metric: Metric,
+    c: Float[Array, "K s d"],
+    v: Float[Array, "K s d"],
+    widths: Any,
+    load: Any = None,
+) -> Space:
+    """The energy around a curve with the positions c and velocities v at the Gauss points of its
+    elements.
 
     With a `load` on the nodes (K, s + 1, d), that takes the place of the gradient.
     """
@@ -97,7 +109,9 @@ def around(metric: Metric, c: Float[Array, "K s d"], v: Float[Array, "K s d"], w
     def gradient(slopes: Any) -> tuple[Any, Any]:
         value, by_x, by_v = metric.slope_along(flat(c + rise(slopes)), flat(v + slopes))
         (pulled,) = jax.linear_transpose(rise, slopes)(weights * by_x.reshape(c.shape))
-        return pulled + weights * by_v.reshape(c.shape), jnp.sum(weights[..., 0] * value.reshape(K, s))
+        return pulled + weights * by_v.reshape(c.shape), jnp.sum(
+            weights[..., 0] * value.reshape(K, s)
+        )
 
     (by_slopes, energy), second = jax.linearize(gradient, jnp.zeros_like(c))
     if load is not None:
@@ -126,7 +140,8 @@ def _generic_wave(K: int, s: int, d: int) -> Any:
 
 
 def _lanczos(apply: Any, start: Any) -> tuple[Any, Any]:
-    """An orthonormal basis (MOST, ...) of what a symmetric map makes of `start`, and the map's matrix on it."""
+    """An orthonormal basis (MOST, ...) of what a symmetric map makes of `start`, and the map's
+    matrix on it."""
 
     def unsolved(carry: Any) -> Any:
         step, *_, residual = carry
@@ -147,6 +162,14 @@ def _lanczos(apply: Any, start: Any) -> tuple[Any, Any]:
         return step + 1, basis, matrix, vector, beyond, pivot, residual * beyond / jnp.abs(pivot)
 
     nothing, one = jnp.asarray(0.0), jnp.asarray(1.0)
-    begin = (0, jnp.zeros((MOST, *start.shape)), jnp.eye(MOST), start / jnp.linalg.norm(start), nothing, one, one)
+    begin = (
+        0,
+        jnp.zeros((MOST, *start.shape)),
+        jnp.eye(MOST),
+        start / jnp.linalg.norm(start),
+        nothing,
+        one,
+        one,
+    )
     _, basis, matrix, *_ = jax.lax.while_loop(unsolved, advance, begin)
     return basis, matrix

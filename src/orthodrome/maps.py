@@ -1,4 +1,5 @@
-"""Between the manifold and its tangent spaces: logarithm (points → velocity) and exponential map (velocity → point)."""
+"""Between the manifold and its tangent spaces: logarithm (points → velocity) and exponential map
+(velocity → point)."""
 
 import dataclasses
 from typing import Any
@@ -24,7 +25,8 @@ ATOL = 1e-12
 """Absolute tolerance of a step, relative to the size of the initial velocity."""
 
 SMALLEST_STEP = 1e-9
-"""A step this small means that the geodesic has run into a place where the metric is not finite or not definite."""
+"""A step this small means that the geodesic has run into a place where the metric is not finite or
+not definite."""
 
 LOOSER = 100.0
 """How much looser the second integration is that tells the error of the first."""
@@ -36,7 +38,8 @@ STEP_REACH = 2.0
 """A step may be as long as so many of the metric's `scale`."""
 
 LANES = 16
-"""Geodesics followed in step with one another; each makes its own steps, and all wait for the last."""
+"""Geodesics followed in step with one another; each makes its own steps, and all wait for the
+last."""
 
 MAX_STEPS = 4096
 """Steps to t = 1 at most, for the exponential map."""
@@ -45,13 +48,18 @@ MAX_PIECES = 1024
 """Steps at most where the curve is kept: they are its pieces."""
 
 
-def log_map(metric: Metric, base: Any, point: Any, solver: Solver | None = None, return_info: bool = False) -> Any:
-    """The velocity c'(0) at `base` of the shortest path to `point`: (..., d). Its Riemannian norm is the distance.
+def log_map(
+    metric: Metric, base: Any, point: Any, solver: Solver | None = None, return_info: bool = False
+) -> Any:
+    """The velocity c'(0) at `base` of the shortest path to `point`: (..., d). Its Riemannian norm
+    is the distance.
 
-    It is that of the geodesic which the solver's curve approximates, closer to it than the curve's own
-    `path.velocity(0)` (`judging.initial_velocity`); where the solver did not converge it is the curve's own.
+    It is that of the geodesic which the solver's curve approximates, closer to it than the curve's
+    own `path.velocity(0)` (`judging.initial_velocity`); where the solver did not converge it is the
+    curve's own.
 
-    With `return_info=True` also an `Info` with converged, certified, status and error of each problem.
+    With `return_info=True` also an `Info` with converged, certified, status and error of each
+    problem.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     a, b, shape = solving.require_ends(metric, base, point, ("base", "point"))
@@ -74,8 +82,9 @@ def exp_map(metric: Metric, base: Any, velocity: Any, return_info: bool = False)
 
     A geodesic that cannot be followed to t = 1 gives NaN, its status says why, and the call warns.
 
-    With `return_info=True` also an `Info`: its `error` is how far apart the ends of two integrations lie, whose
-    tolerances differ by a factor of 100, relative to the length; `certified` says that it is below 1e-6.
+    With `return_info=True` also an `Info`: its `error` is how far apart the ends of two
+    integrations lie, whose tolerances differ by a factor of 100, relative to the length;
+    `certified` says that it is below 1e-6.
     """
     a, v, shape = _require_velocity(metric, base, velocity)
     status, _, (way, w) = _follow(_shoot, metric, a, v, RTOL)
@@ -94,7 +103,8 @@ def exp_map(metric: Metric, base: Any, velocity: Any, return_info: bool = False)
 def geodesic(metric: Metric, base: Any, velocity: Any) -> Path:
     """The geodesic that leaves `base` with `velocity`, for t from 0 to 1, as a `Path`.
 
-    One that cannot be followed to t = 1 ends, as a curve, where it stopped, and says so in `status`.
+    One that cannot be followed to t = 1 ends, as a curve, where it stopped, and says so in
+    `status`.
     """
     a, v, shape = _require_velocity(metric, base, velocity)
     status, steps, (t, way, w) = _follow(_trace, metric, a, v, RTOL)
@@ -105,22 +115,31 @@ def geodesic(metric: Metric, base: Any, velocity: Any) -> Path:
         np.concatenate([first[:, None], rest], axis=1)[row, kept]
         for first, rest in ((np.zeros(len(a)), t), (a, a[:, None] + way), (v, w))
     )
-    # one that stopped early is stretched to t = 1, as its status tells; one that could not start stays where it is
+    # one that stopped early is stretched to t = 1, as its status tells; one that could not start
+    # stays where it is
     reached = t[:, -1:]
     w = w * reached[..., None]
     t = np.where(kept == steps[:, None], 1.0, t / np.where(reached > 0, reached, 1.0))
     t[:, 0] = 0.0
-    acceleration = metric.accelerations(c.reshape(-1, c.shape[-1]), w.reshape(-1, c.shape[-1])).reshape(c.shape)
+    acceleration = metric.accelerations(
+        c.reshape(-1, c.shape[-1]), w.reshape(-1, c.shape[-1])
+    ).reshape(c.shape)
     acceleration[steps == 0] = 0.0
     curve = PiecewiseCurve(t, c, w, acceleration)
     verdict = judge(metric, curve, a, curve.end)
-    verdict = dataclasses.replace(verdict, flaw=np.where(status == Status.CONVERGED, verdict.flaw, Flaw.CUT_SHORT))
-    path = Path(metric, curve, shape, Judgement(verdict), status, steps, np.ones(len(a), int), "geodesic()")
+    verdict = dataclasses.replace(
+        verdict, flaw=np.where(status == Status.CONVERGED, verdict.flaw, Flaw.CUT_SHORT)
+    )
+    path = Path(
+        metric, curve, shape, Judgement(verdict), status, steps, np.ones(len(a), int), "geodesic()"
+    )
     _boundary.warn_unconverged(status, "geodesics")
     return path
 
 
-def _require_velocity(metric: Metric, base: Any, velocity: Any) -> tuple[Array, Array, tuple[int, ...]]:
+def _require_velocity(
+    metric: Metric, base: Any, velocity: Any
+) -> tuple[Array, Array, tuple[int, ...]]:
     metric = solving.require_metric(metric)
     points = metric.require_points(base, "base")
     metric.require_positive(points.reshape(-1, points.shape[-1]), "base")
@@ -130,11 +149,14 @@ def _require_velocity(metric: Metric, base: Any, velocity: Any) -> tuple[Array, 
 
 
 def _follow(integrate: Any, metric: Metric, a: Array, v: Array, rtol: float) -> Any:
-    return batching.over_curves(integrate, metric, a, v, np.full(len(a), rtol), points=batching.POINT_TILE // LANES)
+    return batching.over_curves(
+        integrate, metric, a, v, np.full(len(a), rtol), points=batching.POINT_TILE // LANES
+    )
 
 
 def _disagreement(metric: Metric, a: Array, v: Array, way: Array, w: Array) -> Array:
-    """How far a looser integration ends from a tight one, and how much the speed changed, relative to the length."""
+    """How far a looser integration ends from a tight one, and how much the speed changed, relative
+    to the length."""
     status, _, (other, _) = _follow(_shoot, metric, a, v, LOOSER * RTOL)
     length, end = metric.norm(a, v), a + way
     gap, slip = metric.norm(end, other - way), np.abs(metric.norm(end, w) - length)
@@ -148,11 +170,22 @@ def _shoot(metric: Metric, a: Any, v: Any, rtol: Any) -> Any:
 
 
 def _trace(metric: Metric, a: Any, v: Any, rtol: Any) -> Any:
-    return _integrate(metric, a, v, rtol, diffrax.SaveAt(steps=True), MAX_PIECES, lambda found: (found.ts, *found.ys))
+    return _integrate(
+        metric,
+        a,
+        v,
+        rtol,
+        diffrax.SaveAt(steps=True),
+        MAX_PIECES,
+        lambda found: (found.ts, *found.ys),
+    )
 
 
-def _integrate(metric: Metric, a: Any, v: Any, rtol: Any, saveat: Any, max_steps: int, read: Any) -> Any:
-    """u'' = f(a + u, u') from t = 0 to 1, u the way from the base, by an adaptive Runge–Kutta method of order 8."""
+def _integrate(
+    metric: Metric, a: Any, v: Any, rtol: Any, saveat: Any, max_steps: int, read: Any
+) -> Any:
+    """u'' = f(a + u, u') from t = 0 to 1, u the way from the base, by an adaptive Runge–Kutta
+    method of order 8."""
 
     def field(t: Any, y: Any, args: Any) -> Any:
         u, w = y
@@ -160,7 +193,8 @@ def _integrate(metric: Metric, a: Any, v: Any, rtol: Any, saveat: Any, max_steps
 
     size = jnp.linalg.norm(v)
     size = jnp.where(size > 0, size, 1.0)
-    # Where the metric is flat, steps grow without limit and would pass over the data: no step is longer than its scale.
+    # Where the metric is flat, steps grow without limit and would pass over the data: no step is
+    # longer than its scale.
     longest = STEP_REACH * metric.scale / size
     found = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
@@ -178,5 +212,7 @@ def _integrate(metric: Metric, a: Any, v: Any, rtol: Any, saveat: Any, max_steps
     )
     ok = found.result == diffrax.RESULTS.successful
     out_of_steps = found.result == diffrax.RESULTS.max_steps_reached
-    status = jnp.where(ok, Status.CONVERGED, jnp.where(out_of_steps, Status.MAX_STEPS, Status.NON_FINITE))
+    status = jnp.where(
+        ok, Status.CONVERGED, jnp.where(out_of_steps, Status.MAX_STEPS, Status.NON_FINITE)
+    )
     return status, found.stats["num_accepted_steps"], read(found)

@@ -1,4 +1,5 @@
-"""A matrix of answers, in memory or in files that are mapped into it, and where it breaks the triangle inequality."""
+"""A matrix of answers, in memory or in files that are mapped into it, and where it breaks the
+triangle inequality."""
 
 import os
 from collections.abc import Iterator
@@ -35,8 +36,8 @@ class Matrix(NamedTuple):
     def zeros(shape: tuple[int, int], folder: Path | None) -> "Matrix":
         """From every point to itself, as it were: length 0, certified.
 
-        With a folder the arrays are `.npy` files there, mapped into memory, so that they may be larger than it; they
-        have their names once they are `finished`.
+        With a folder the arrays are `.npy` files there, mapped into memory, so that they may be
+        larger than it; they have their names once they are `finished`.
         """
 
         def zeros(name: str, kind: Any) -> Array:
@@ -93,25 +94,32 @@ class Matrix(NamedTuple):
         found = [np.zeros((2, 0), dtype=int)]
         for first in range(0, n, TILE):
             i, j = np.nonzero(np.asarray(self.status[first : first + TILE]) != Status.CONVERGED)
-            found.append(np.stack([first + i, j])[:, first + i < j] if symmetric else np.stack([first + i, j]))
+            found.append(
+                np.stack([first + i, j])[:, first + i < j]
+                if symmetric
+                else np.stack([first + i, j])
+            )
         i, j = np.concatenate(found, axis=1)
         return i, j
 
     def usable(self, rows: slice) -> Array:
-        """Lengths of some rows with their errors on top, (r, n): infinite where there is none, and on the diagonal."""
+        """Lengths of some rows with their errors on top, (r, n): infinite where there is none, and
+        on the diagonal."""
         length = np.asarray(self.length[rows])
         out: Array = np.where(np.isfinite(length), length + self.slack(rows), np.inf)
         out[np.arange(len(out)), np.arange(len(self.length))[rows]] = np.inf
         return out
 
     def slack(self, rows: slice) -> Array:
-        """How much the lengths of some rows may be wrong by, (r, n): nothing where nothing is known about it."""
+        """How much the lengths of some rows may be wrong by, (r, n): nothing where nothing is known
+        about it."""
         length = np.asarray(self.length[rows])
         sure = self.certified[rows] & np.isfinite(length)
         return np.where(sure, np.asarray(self.error[rows]) * length, 0.0)
 
     def detours(self, first: int) -> tuple[Array, Array, Array]:
-        """Pairs i < k and points j by way of which they are nearer than by their own paths, by more than the errors.
+        """Pairs i < k and points j by way of which they are nearer than by their own paths, by more
+        than the errors.
 
         (i, j, k), (Q,) each, with i in the tile of rows that begins at `first`.
         """

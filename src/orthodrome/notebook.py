@@ -1,4 +1,5 @@
-"""How paths and metrics show themselves in a notebook: a few facts, and a sketch where there are two coordinates.
+"""How paths and metrics show themselves in a notebook: a few facts, and a sketch where there are
+two coordinates.
 
 Nothing is computed for it: the sketch is of points that are known, in plain SVG.
 """
@@ -48,7 +49,9 @@ def path_card(path: Path) -> str:
     some = _thinned(np.arange(len(path.curve)), MOST_CURVES)
     curves: Any = path.curve.take(some).evaluate(CURVE_TIMES) if path.dim == 2 and len(some) else []
     whole = np.atleast_1d(path.converged).ravel()[some][: len(curves)]
-    return _card("Path" if not path.shape else "Paths", facts, _sketch(_data_of(path.metric), curves, whole))
+    return _card(
+        "Path" if not path.shape else "Paths", facts, _sketch(_data_of(path.metric), curves, whole)
+    )
 
 
 def metric_card(metric: Metric) -> str:
@@ -63,33 +66,40 @@ def metric_card(metric: Metric) -> str:
 def _card(title: str, facts: Sequence[tuple[str, str]], sketch: str) -> str:
     cell = "border:0;background:none;text-align:left;padding:1px 8px 1px 0;vertical-align:top"
     rows = "".join(
-        f'<tr style="background:none"><th style="{cell};font-weight:normal;opacity:.7">{html.escape(name)}</th>'
-        f'<td style="{cell}">{html.escape(value)}</td></tr>'
+        f'<tr style="background:none"><th style="{cell};font-weight:normal;opacity:.7">'
+        f'{html.escape(name)}</th><td style="{cell}">{html.escape(value)}</td></tr>'
         for name, value in facts
     )
     return (
         '<div style="display:flex;gap:1em;align-items:center">'
-        f'{sketch}<div><b>{html.escape(title)}</b><table style="border:0;margin:0">{rows}</table></div></div>'
+        f"{sketch}<div><b>{html.escape(title)}</b>"
+        f'<table style="border:0;margin:0">{rows}</table></div></div>'
     )
 
 
 def _sketch(data: Array | None, curves: Any = (), whole: Any = ()) -> str:
-    """Points (n, 2) and curves (k, T, 2) in a small picture, dashed where not `whole`; nothing if nothing is there."""
+    """Points (n, 2) and curves (k, T, 2) in a small picture, dashed where not `whole`; nothing if
+    nothing is there."""
     parts = [np.reshape(part, (-1, 2)) for part in (data, curves) if part is not None and len(part)]
     if not parts:
         return ""
     low, high = frame(np.concatenate(parts), 0.05)
     scale = SIDE / max(*(high - low), np.finfo(float).tiny)
-    place = lambda points: np.round((points - low) * [scale, -scale] + [0, scale * (high - low)[1]], 1)
+    place = lambda points: np.round(
+        (points - low) * [scale, -scale] + [0, scale * (high - low)[1]], 1
+    )
     width, height = scale * (high - low)
     points = np.zeros((0, 2)) if data is None else _thinned(data, MOST_POINTS)
     drawn = [f'<circle cx="{x}" cy="{y}" r="1.3"/>' for x, y in place(points)]
     for i, (curve, solid) in enumerate(zip(curves, whole, strict=bool(len(curves)))):
         dash = "" if solid else ' stroke-dasharray="5 4"'
         color, line = COLORS[i % len(COLORS)], " ".join(f"{x},{y}" for x, y in place(curve))
-        drawn.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"{dash}/>')
+        drawn.append(
+            f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"{dash}/>'
+        )
     return (
-        f'<svg width="{width:.0f}" height="{height:.0f}" style="flex:none" role="img" aria-label="sketch">'
+        f'<svg width="{width:.0f}" height="{height:.0f}" style="flex:none" role="img" '
+        'aria-label="sketch">'
         f'<g fill="currentColor" fill-opacity=".4">{"".join(drawn)}</g></svg>'
     )
 

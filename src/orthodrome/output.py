@@ -9,8 +9,8 @@ from orthodrome.checkpoint import write
 
 
 def require_file(file: Path | None, option: str, suffixes: list[str], data: Path) -> None:
-    """Refuse an output file of an unknown format, in a folder that does not exist, or over the data, before anything is
-    computed."""
+    """Refuse an output file of an unknown format, in a folder that does not exist, or over the
+    data, before anything is computed."""
     if file is None:
         return
     if file.suffix.lower() not in suffixes:
@@ -53,6 +53,8 @@ def draw(metric: Any, found: Any, file: Path) -> None:
     figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
     plotting.scene(metric, ax=ax)
     plotting.paths(found, ax=ax)
-    ax.set_title(f"length {found.length:.4g}, {'certified' if found.certified else 'not certified'}")
+    ax.set_title(
+        f"length {found.length:.4g}, {'certified' if found.certified else 'not certified'}"
+    )
     figure.savefig(file, dpi=150)
     plt.close(figure)

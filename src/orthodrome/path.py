@@ -34,7 +34,8 @@ MOVED_POINTS = 129
 class Path:
     """One path, or an array of paths, from t = 0 to t = 1, with what is known about each.
 
-    Every number has the shape `shape` of the problems: `()` for one path, `(...)` for many. `path[i]` takes some.
+    Every number has the shape `shape` of the problems: `()` for one path, `(...)` for many.
+    `path[i]` takes some.
     """
 
     metric: Metric | None
@@ -58,12 +59,14 @@ class Path:
 
     @property
     def verdict(self) -> Verdict:
-        """What the judge found, flattened to (P,). If the solver did not ask it already, it is asked now, once."""
+        """What the judge found, flattened to (P,). If the solver did not ask it already, it is
+        asked now, once."""
         return self.judgement.verdict
 
     @property
     def length(self) -> Any:
-        """The curve's own length, by quadrature on it, whatever its status: an upper bound on the distance."""
+        """The curve's own length, by quadrature on it, whatever its status: an upper bound on the
+        distance."""
         return self._shaped(self.verdict.length)
 
     @property
@@ -73,27 +76,31 @@ class Path:
 
     @property
     def converged(self) -> Any:
-        """The solver's own test. It says nothing about the curve between the solver's knots; `certified` does."""
+        """The solver's own test. It says nothing about the curve between the solver's knots;
+        `certified` does."""
         return self._shaped(self.solver_status == Status.CONVERGED)
 
     @property
     def certified(self) -> Any:
         """The library's judgement, the same for every solver, checked between the knots too.
 
-        Finite; ends exact; small residual; constant speed; second variation positive, so that no curve nearby is
-        shorter; `error` below the tolerance. It says "a locally minimising geodesic", and `message` of how many starts
-        it was the shortest: that there is no shorter path far away is more than anyone has checked.
+        Finite; ends exact; small residual; constant speed; second variation positive, so that no
+        curve nearby is shorter; `error` below the tolerance. It says "a locally minimising
+        geodesic", and `message` of how many starts it was the shortest: that there is no shorter
+        path far away is more than anyone has checked.
         """
         return self._shaped(self.verdict.certified)
 
     @property
     def residual(self) -> Any:
-        """max over t of ‖c'' − f(c, c')‖_M / length: how far the curve is from solving the geodesic equation."""
+        """max over t of ‖c'' − f(c, c')‖_M / length: how far the curve is from solving the geodesic
+        equation."""
         return self._shaped(self.verdict.residual)
 
     @property
     def error(self) -> Any:
-        """The estimated relative error of `length`, as the length of the geodesic near the curve."""
+        """The estimated relative error of `length`, as the length of the geodesic near the
+        curve."""
         return self._shaped(self.verdict.error)
 
     @property
@@ -110,13 +117,15 @@ class Path:
 
     @property
     def alternatives(self) -> Any:
-        """The locally minimising geodesics that were found between the same ends, as a `Path` of shape (k,), the
-        shortest first, which is this one. For an array of paths, an array of such.
+        """The locally minimising geodesics that were found between the same ends, as a `Path` of
+        shape (k,), the shortest first, which is this one. For an array of paths, an array of such.
 
         Only of `Auto(alternatives=True)`; not kept in files.
         """
         if self.others is None:
-            raise ValueError("the alternatives were not kept: ask for them with solver=Auto(alternatives=True).")
+            raise ValueError(
+                "the alternatives were not kept: ask for them with solver=Auto(alternatives=True)."
+            )
         found = np.empty(len(self.curve), dtype=object)
         for i in range(len(self.curve)):
             mine = self.others.take(np.array([i]))
@@ -126,7 +135,10 @@ class Path:
                 shape=(1 + len(mine.problem),),
                 judgement=Judgement(Verdict.concatenate([self.verdict.take([i]), mine.verdict])),
                 solver_status=np.concatenate(
-                    [self.solver_status[[i]], np.where(mine.verdict.certified, Status.CONVERGED, Status.UNRESOLVED)]
+                    [
+                        self.solver_status[[i]],
+                        np.where(mine.verdict.certified, Status.CONVERGED, Status.UNRESOLVED),
+                    ]
                 ),
                 solver_iterations=np.repeat(self.solver_iterations[i], 1 + len(mine.problem)),
                 solver_starts=np.append(self.solver_starts[i], np.ones(len(mine.problem), int)),
@@ -136,7 +148,8 @@ class Path:
 
     @property
     def iterations(self) -> Any:
-        """How many iterations the solver took; for `Auto` and `Energy`, how often they evaluated the energy."""
+        """How many iterations the solver took; for `Auto` and `Energy`, how often they evaluated
+        the energy."""
         return self._shaped(self.solver_iterations)
 
     # --- the curve ---
@@ -165,13 +178,16 @@ class Path:
     # --- the Gaussian process posterior ---
 
     def covariance(self, t: Any) -> Array:
-        """The posterior covariance of the point at each time: (..., T, d, d), with V = [(a−b)ᵀS(a−b)]·S.
+        """The posterior covariance of the point at each time: (..., T, d, d), with V =
+        [(a−b)ᵀS(a−b)]·S.
 
-        After `FixedPoint(calibrate=True)`, V is scaled to what makes the accelerations likeliest. The observations of
-        `HennigHauberg` have noise of their own, which is in it too.
+        After `FixedPoint(calibrate=True)`, V is scaled to what makes the accelerations likeliest.
+        The observations of `HennigHauberg` have noise of their own, which is in it too.
         """
         times = _boundary.as_times(t)
-        out = self._posterior_curve.covariance(times.ravel(), self._metric.prior_covariance(self.dim))
+        out = self._posterior_curve.covariance(
+            times.ravel(), self._metric.prior_covariance(self.dim)
+        )
         return self._shaped(out.reshape(len(self.curve), *times.shape, self.dim, self.dim))
 
     def std(self, t: Any) -> Array:
@@ -189,13 +205,19 @@ class Path:
         return (mean + spread).reshape(n, *self.shape, *times.shape, self.dim)
 
     def posterior(
-        self, mesh: int = 10, kernel: Kernel | None = None, noise: float = 1e-7, calibrate: bool = False
+        self,
+        mesh: int = 10,
+        kernel: Kernel | None = None,
+        noise: float = 1e-7,
+        calibrate: bool = False,
     ) -> "Path":
-        """The Gaussian process posterior given this path's ends and its accelerations at `mesh` knots.
+        """The Gaussian process posterior given this path's ends and its accelerations at `mesh`
+        knots.
 
-        Gives paths of solvers without a posterior a `covariance`, `std` and `sample`. Its mean is a new curve, close to
-        this one if the mesh is fine enough, and it is judged anew. `calibrate=True` scales its spread to what makes the
-        accelerations likeliest; it then goes with the units of the coordinates.
+        Gives paths of solvers without a posterior a `covariance`, `std` and `sample`. Its mean is a
+        new curve, close to this one if the mesh is fine enough, and it is judged anew.
+        `calibrate=True` scales its spread to what makes the accelerations likeliest; it then goes
+        with the units of the coordinates.
         """
         mesh, noise = _boundary.as_count(mesh, "mesh", 2), _boundary.as_positive(noise, "noise")
         kernel = SquaredExponential() if kernel is None else kernel
@@ -204,13 +226,17 @@ class Path:
         a, b = self.curve.start, self.curve.end
         curve = GPCurve(process, a, b, self.curve.evaluate(process.knots, 2), calibrate)
         judgement = Judgement(Case(self._metric, curve, a, b))
-        return dataclasses.replace(self, curve=curve, judgement=judgement, solver=f"the posterior of {self.solver}")
+        return dataclasses.replace(
+            self, curve=curve, judgement=judgement, solver=f"the posterior of {self.solver}"
+        )
 
     # --- many paths, files, people ---
 
     def __getitem__(self, index: Any) -> "Path":
         if not self.shape:
-            raise IndexError("this is a single path: there is nothing to index. Evaluate it with path(t).")
+            raise IndexError(
+                "this is a single path: there is nothing to index. Evaluate it with path(t)."
+            )
         chosen = np.arange(len(self.curve)).reshape(self.shape)[index]
         flat = np.atleast_1d(chosen).ravel()
         return dataclasses.replace(
@@ -226,7 +252,9 @@ class Path:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("a single path has no len(); path.length is its length on the manifold.")
+            raise TypeError(
+                "a single path has no len(); path.length is its length on the manifold."
+            )
         return self.shape[0]
 
     def __iter__(self) -> Iterator["Path"]:
@@ -236,17 +264,24 @@ class Path:
         return True  # a path is something, also a single one, which has no len()
 
     def save(self, file: str | FilePath) -> None:
-        """Write a `.npz` file, without pickle. A `LocalPCA` metric is written with it; a function cannot be."""
-        saving.write(file, {field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
+        """Write a `.npz` file, without pickle. A `LocalPCA` metric is written with it; a function
+        cannot be."""
+        saving.write(
+            file, {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        )
 
     @classmethod
     def load(cls, file: str | FilePath, metric: Metric | None = None) -> "Path":
-        """Read a path written by `save`; give `metric` if it was a function and you need `speed` or `posterior`."""
+        """Read a path written by `save`; give `metric` if it was a function and you need `speed` or
+        `posterior`."""
         fields = saving.read(file)
-        return cls(**fields | ({} if metric is None else {"metric": solving.require_metric(metric)}))
+        return cls(
+            **fields | ({} if metric is None else {"metric": solving.require_metric(metric)})
+        )
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
-        """Draw the path on matplotlib axes; returns the artists. See `orthodrome.plotting.paths`."""
+        """Draw the path on matplotlib axes; returns the artists. See
+        `orthodrome.plotting.paths`."""
         from orthodrome import plotting
 
         return plotting.paths(self, ax=ax, **style)
@@ -258,7 +293,8 @@ class Path:
         if not self.shape:
             sure = f"relative error below {at_most(v.error[0])}, residual {v.residual[0]:.0e}"
             return (
-                f"Path from {_brief(self.curve.start[0])} to {_brief(self.curve.end[0])}, by {self.solver}\n"
+                f"Path from {_brief(self.curve.start[0])} to {_brief(self.curve.end[0])}, by "
+                f"{self.solver}\n"
                 f"  length {v.length[0]:.6g} ({sure})\n"
                 f"  {self.message}"
             )
@@ -283,49 +319,67 @@ class Path:
 
     def _evaluate(self, t: Any, order: int) -> Array:
         times = _boundary.as_times(t)
-        return self._shaped(self.curve.evaluate(times.ravel(), order).reshape(len(self.curve), *times.shape, self.dim))
+        return self._shaped(
+            self.curve.evaluate(times.ravel(), order).reshape(
+                len(self.curve), *times.shape, self.dim
+            )
+        )
 
     @property
     def _posterior_curve(self) -> GPCurve | NoisyGPCurve:
         if isinstance(self.curve, PiecewiseCurve):
-            raise TypeError(f"a path by {self.solver} has no Gaussian process posterior: path.posterior() makes one.")
+            raise TypeError(
+                f"a path by {self.solver} has no Gaussian process posterior: path.posterior() "
+                "makes one."
+            )
         return self.curve
 
     @property
     def _metric(self) -> Metric:
         if self.metric is None:
             raise ValueError(
-                "the metric of this path was a function and could not be saved: Path.load(file, metric=...)."
+                "the metric of this path was a function and could not be saved: Path.load(file, "
+                "metric=...)."
             )
         return self.metric
 
 
-def shortest_path(metric: Metric, start: Any, end: Any, solver: Solver | None = None, init: Path | None = None) -> Path:
+def shortest_path(
+    metric: Metric, start: Any, end: Any, solver: Solver | None = None, init: Path | None = None
+) -> Path:
     """The shortest path from `start` to `end`.
 
-    `start` and `end` are points `(..., d)` whose leading axes broadcast: one call solves many problems together.
-    `solver=None` means `Auto()`. `init` is another `Path` to begin from, of a shape that broadcasts; if its ends are
-    others, it is moved to these, and what lies between is moved along.
+    `start` and `end` are points `(..., d)` whose leading axes broadcast: one call solves many
+    problems together. `solver=None` means `Auto()`. `init` is another `Path` to begin from, of a
+    shape that broadcasts; if its ends are others, it is moved to these, and what lies between is
+    moved along.
 
-    Problems that are not solved are warned about once (`ConvergenceWarning`), and `path.converged`, `path.status` and
-    `path.message` say which and why.
+    Problems that are not solved are warned about once (`ConvergenceWarning`), and `path.converged`,
+    `path.status` and `path.message` say which and why.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     a, b, shape = solving.require_ends(metric, start, end, ("start", "end"))
     blocks = list(solving.solve(metric, a, b, solver, _require_init(init, shape, a, b)))
     slices, solutions, judgements = zip(*blocks, strict=True)
     others = [s.others for s in solutions if s.others is not None]
-    curve, judged = concatenate_curves([s.curve for s in solutions]), any(s.verdict for s in solutions)
+    curve, judged = (
+        concatenate_curves([s.curve for s in solutions]),
+        any(s.verdict for s in solutions),
+    )
     path = Path(
         metric,
         curve,
         shape,
         Judgement(
-            Verdict.concatenate([j.verdict for j in judgements]) if judged else Case(metric, curve, a, b, solver.rtol)
+            Verdict.concatenate([j.verdict for j in judgements])
+            if judged
+            else Case(metric, curve, a, b, solver.rtol)
         ),
         np.concatenate([s.status for s in solutions]),
         np.concatenate([s.iterations for s in solutions]),
-        np.concatenate([np.ones(len(s.status), int) if s.starts is None else s.starts for s in solutions]),
+        np.concatenate(
+            [np.ones(len(s.status), int) if s.starts is None else s.starts for s in solutions]
+        ),
         repr(solver),
         Others.concatenate(others, [block.start for block in slices]) if others else None,
     )
@@ -342,7 +396,9 @@ def _require_init(init: Any, shape: tuple[int, ...], start: Array, end: Array) -
     try:
         index = np.broadcast_to(np.arange(len(init.curve)).reshape(init.shape), shape)
     except ValueError:
-        raise ValueError(f"init has shape {init.shape}, which does not broadcast to the problems' {shape}.") from None
+        raise ValueError(
+            f"init has shape {init.shape}, which does not broadcast to the problems' {shape}."
+        ) from None
     curve = init.curve.take(index.ravel())
     if np.array_equal(curve.start, start) and np.array_equal(curve.end, end):
         return curve

@@ -54,7 +54,8 @@ class Plane:
             return cls(np.zeros(2), np.eye(2))
         if points.shape[1] < 2 or len(points) < 2:
             raise ValueError(
-                f"a picture needs two coordinates and two points; {points.shape[1]} and {len(points)} arrived."
+                f"a picture needs two coordinates and two points; {points.shape[1]} and "
+                f"{len(points)} arrived."
             )
         center = points.mean(axis=0)
         return cls(center, np.linalg.svd(points - center, full_matrices=False)[2][:2])
@@ -72,15 +73,19 @@ class Plane:
         return self.axes @ covariances @ self.axes.T
 
 
-def scene(metric: Metric, data: Any = None, ax: Any = None, margin: float = MARGIN, **style: Any) -> Any:
+def scene(
+    metric: Metric, data: Any = None, ax: Any = None, margin: float = MARGIN, **style: Any
+) -> Any:
     """Draw the metric's log volume element with the data over it; returns the axes.
 
-    Light is where a step is short, dark where it is long. `data` defaults to the data of a `LocalPCA`, which are seen
-    along their two principal components, without that ground, if they have more than two coordinates. `style` goes to
-    matplotlib's `scatter`.
+    Light is where a step is short, dark where it is long. `data` defaults to the data of a
+    `LocalPCA`, which are seen along their two principal components, without that ground, if they
+    have more than two coordinates. `style` goes to matplotlib's `scatter`.
     """
     if data is None and not isinstance(metric, LocalPCA):
-        raise ValueError(f"data should be the points to show: a {type(metric).__name__} has none of its own.")
+        raise ValueError(
+            f"data should be the points to show: a {type(metric).__name__} has none of its own."
+        )
     points = metric.data if data is None else _boundary.as_points(data, "data")  # type: ignore[attr-defined]
     plane = _plane(metric, points.shape[-1], "data")
     seen, ax = plane.points(points), _axes(ax)
@@ -88,8 +93,16 @@ def scene(metric: Metric, data: Any = None, ax: Any = None, margin: float = MARG
         background(metric, frame(seen, margin), ax)
     else:
         (left, bottom), (right, top) = frame(seen, margin)
-        ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel=PRINCIPAL[0], ylabel=PRINCIPAL[1])
-    ax.scatter(*seen.T, **{"s": 9, "color": "#222222", "alpha": 0.55, "linewidths": 0, "zorder": 2} | style)
+        ax.set(
+            xlim=(left, right),
+            ylim=(bottom, top),
+            aspect="equal",
+            xlabel=PRINCIPAL[0],
+            ylabel=PRINCIPAL[1],
+        )
+    ax.scatter(
+        *seen.T, **{"s": 9, "color": "#222222", "alpha": 0.55, "linewidths": 0, "zorder": 2} | style
+    )
     return ax
 
 
@@ -101,7 +114,8 @@ def frame(points: Any, margin: float = MARGIN) -> tuple[Any, Any]:
 
 
 def magnification(metric: Metric, box: Any, cells: int = GRID) -> Any:
-    """½ log det M over the box (low corner, high corner), (cells, cells), a row a height: what a step costs there."""
+    """½ log det M over the box (low corner, high corner), (cells, cells), a row a height: what a
+    step costs there."""
     low, high = np.asarray(box, dtype=float)
     x, y = np.linspace(low, high, cells).T
     return metric.log_volume(np.stack(np.meshgrid(x, y), axis=-1))
@@ -124,23 +138,28 @@ def background(metric: Metric, box: Any, ax: Any = None) -> Any:
     return image
 
 
-def paths(path: Path, ax: Any = None, spread: bool = True, samples: int = 200, **style: Any) -> list[Any]:
+def paths(
+    path: Path, ax: Any = None, spread: bool = True, samples: int = 200, **style: Any
+) -> list[Any]:
     """Draw each path with two posterior standard deviations around it; returns the lines and bands.
 
-    A path that is not converged is dashed. With more than two coordinates it is seen as `scene` shows the data of its
-    metric. `style` goes to matplotlib's `plot`.
+    A path that is not converged is dashed. With more than two coordinates it is seen as `scene`
+    shows the data of its metric. `style` goes to matplotlib's `plot`.
     """
     plane = _plane(path.metric, path.dim, "path")
     ax = _axes(ax)
     style = normalize_kwargs(style, Line2D)  # color or c, lw or linewidth
     t = np.linspace(0, 1, samples)
     curves, velocities = (
-        seen.reshape(-1, samples, 2) for seen in (plane.points(path(t)), plane.vectors(path.velocity(t)))
+        seen.reshape(-1, samples, 2)
+        for seen in (plane.points(path(t)), plane.vectors(path.velocity(t)))
     )
     converged = np.atleast_1d(path.converged).ravel()
     covariances = _covariances(path, t) if spread else [None] * len(curves)
     artists = []
-    for i, (curve, velocity, covariance) in enumerate(zip(curves, velocities, covariances, strict=True)):
+    for i, (curve, velocity, covariance) in enumerate(
+        zip(curves, velocities, covariances, strict=True)
+    ):
         chosen = {
             "color": COLORS[i % len(COLORS)],
             "linewidth": 1.8,
@@ -150,26 +169,43 @@ def paths(path: Path, ax: Any = None, spread: bool = True, samples: int = 200, *
         artists += ax.plot(*curve.T, **chosen)
         if covariance is not None:
             outline = band(curve, velocity, plane.covariances(covariance))
-            artists += ax.fill(*outline.T, color=chosen["color"], alpha=0.25, lw=0, zorder=chosen["zorder"])
+            artists += ax.fill(
+                *outline.T, color=chosen["color"], alpha=0.25, lw=0, zorder=chosen["zorder"]
+            )
         ends = curve[[0, -1]]
-        artists.append(ax.scatter(*ends.T, s=26, color=chosen["color"], edgecolors="white", linewidths=0.8, zorder=4))
+        artists.append(
+            ax.scatter(
+                *ends.T, s=26, color=chosen["color"], edgecolors="white", linewidths=0.8, zorder=4
+            )
+        )
     return artists
 
 
-def strip(images: Any, shape: tuple[int, int] | None = None, labels: Any = None, ax: Any = None, **style: Any) -> Any:
-    """Draw rows of images (rows, columns, pixels) side by side, such as those decoded along paths; returns the axes.
+def strip(
+    images: Any,
+    shape: tuple[int, int] | None = None,
+    labels: Any = None,
+    ax: Any = None,
+    **style: Any,
+) -> Any:
+    """Draw rows of images (rows, columns, pixels) side by side, such as those decoded along paths;
+    returns the axes.
 
-    `shape` is an image's height and width; a square if left out. `labels` name the rows. Black is the largest value;
-    `style` goes to matplotlib's `imshow`.
+    `shape` is an image's height and width; a square if left out. `labels` name the rows. Black is
+    the largest value; `style` goes to matplotlib's `imshow`.
     """
     ax = _axes(ax)
     images = _boundary.as_floats(images, "images")
     if images.ndim != 3:
-        raise ValueError(f"images should have shape (rows, columns, pixels); {images.shape} arrived.")
+        raise ValueError(
+            f"images should have shape (rows, columns, pixels); {images.shape} arrived."
+        )
     rows, columns, pixels = images.shape
     height, width = shape or (int(np.sqrt(pixels)),) * 2
     if height * width != pixels:
-        raise ValueError(f"images have {pixels} pixels, which is not {height} × {width}: pass their shape.")
+        raise ValueError(
+            f"images have {pixels} pixels, which is not {height} × {width}: pass their shape."
+        )
     tall = height + ROW_GAP
     gap = [(0, 0), (0, 0), (0, ROW_GAP), (0, 0)]
     spaced = np.pad(images.reshape(rows, columns, height, width), gap, constant_values=np.nan)
@@ -183,11 +219,14 @@ def strip(images: Any, shape: tuple[int, int] | None = None, labels: Any = None,
 
 
 def band(curve: Any, velocity: Any, covariance: Any) -> Any:
-    """The outline (2 T, 2) of two standard deviations around a curve (T, 2): across it, not along it."""
+    """The outline (2 T, 2) of two standard deviations around a curve (T, 2): across it, not along
+    it."""
     normal = velocity[:, ::-1] * [-1, 1]
     squared = np.sum(normal**2, axis=1)
     across = np.einsum("ti,tij,tj->t", normal, covariance, normal)
-    offset = (SPREAD_STDS * np.sqrt(np.maximum(across, 0.0)) / np.where(squared > 0, squared, 1.0))[:, None] * normal
+    offset = (SPREAD_STDS * np.sqrt(np.maximum(across, 0.0)) / np.where(squared > 0, squared, 1.0))[
+        :, None
+    ] * normal
     return np.concatenate([curve + offset, (curve - offset)[::-1]])
 
 
@@ -209,7 +248,8 @@ def _plane(metric: Metric | None, dim: int, name: str) -> Plane:
         return Plane.of(np.zeros((0, 2)))
     if dim < 2 or not isinstance(metric, LocalPCA):
         raise ValueError(
-            f"{name} has {dim} coordinates: pictures are of two, or along the principal components of the data of a "
+            f"{name} has {dim} coordinates: pictures are of two, or along the principal "
+            "components of the data of a "
             "LocalPCA. Choose two yourself, of path(t) for instance."
         )
     return Plane.of(metric.data)

@@ -37,7 +37,13 @@ def in_notebook() -> bool:
 @contextlib.contextmanager
 def _terminal() -> Iterator[Callable[[str], Report]]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),
@@ -51,7 +57,9 @@ def _terminal() -> Iterator[Callable[[str], Report]]:
 
         def begin(name: str) -> Report:
             bar = shown.add_task(name, total=None, remark="")
-            return lambda done, total, remark: shown.update(bar, completed=done, total=total, remark=remark)
+            return lambda done, total, remark: shown.update(
+                bar, completed=done, total=total, remark=remark
+            )
 
         yield begin
 

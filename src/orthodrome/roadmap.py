@@ -1,4 +1,5 @@
-"""A map of roads through the data: nearest neighbours joined by edges measured in the metric, and routes along them."""
+"""A map of roads through the data: nearest neighbours joined by edges measured in the metric, and
+routes along them."""
 
 import dataclasses
 import weakref
@@ -15,7 +16,8 @@ from orthodrome.metrics import Metric
 Array = np.ndarray[Any, Any]
 
 MOST_NODES = 4000
-"""Of a larger data set so many points, evenly picked, are the crossings: routes are only where a descent begins."""
+"""Of a larger data set so many points, evenly picked, are the crossings: routes are only where a
+descent begins."""
 
 SOURCES = 256
 """Points from which routes are sought at once: bounds memory."""
@@ -43,21 +45,27 @@ class Roadmap:
 
     @staticmethod
     def of(metric: Metric, nodes: Array, neighbours: int, most: int | None = None) -> "Roadmap":
-        """The roads between some points of a metric, evenly picked if there are more than `most` (`MOST_NODES`)."""
+        """The roads between some points of a metric, evenly picked if there are more than `most`
+        (`MOST_NODES`)."""
         nodes = nodes[:: -(-len(nodes) // (MOST_NODES if most is None else most))]
         tree = cKDTree(nodes)
         k = min(neighbours, len(nodes) - 1)
         near = np.asarray(tree.query(nodes, k + 1)[1])[:, 1:]
         pairs = np.stack([np.repeat(np.arange(len(nodes)), k), near.ravel()], axis=1)
         pairs = _join(nodes, np.unique(np.sort(pairs, axis=1), axis=0))
-        roads = _roads(len(nodes), pairs, edge_lengths(metric, nodes[pairs[:, 0]], nodes[pairs[:, 1]]))
+        roads = _roads(
+            len(nodes), pairs, edge_lengths(metric, nodes[pairs[:, 0]], nodes[pairs[:, 1]])
+        )
         return Roadmap(nodes, tree, k, roads)
 
-    def routes(self, metric: Metric, start: Array, end: Array, points: int, detours: int = 0) -> tuple[Array, Array]:
-        """The shortest way on the roads for each of P pairs, and ways through other places that are not much longer.
+    def routes(
+        self, metric: Metric, start: Array, end: Array, points: int, detours: int = 0
+    ) -> tuple[Array, Array]:
+        """The shortest way on the roads for each of P pairs, and ways through other places that are
+        not much longer.
 
-        Returns them as (P, 1 + detours, points, d), smoothed and with constant speed in the metric, and their lengths
-        (P, 1 + detours); a detour that does not exist is NaN.
+        Returns them as (P, 1 + detours, points, d), smoothed and with constant speed in the metric,
+        and their lengths (P, 1 + detours); a detour that does not exist is NaN.
         """
         ends, index = np.unique(np.concatenate([start, end]), axis=0, return_inverse=True)
         source, target = index.reshape(2, -1)
@@ -67,7 +75,12 @@ class Roadmap:
         order = np.argsort(source, kind="stable")
         for some in np.array_split(order, max(1, -(-len(np.unique(source)) // SOURCES))):
             out[some], lengths[some] = _find(
-                roads, places, len(self.nodes) + source[some], len(self.nodes) + target[some], points, detours
+                roads,
+                places,
+                len(self.nodes) + source[some],
+                len(self.nodes) + target[some],
+                points,
+                detours,
             )
         out[:, :, 0], out[:, :, -1] = start[:, None], end[:, None]
         return out, lengths
@@ -80,7 +93,9 @@ class Roadmap:
         places = np.concatenate([self.nodes, ends])
         old = self.roads.tocoo()
         new = edge_lengths(metric, places[pairs[:, 0]], places[pairs[:, 1]])
-        all_pairs = np.concatenate([np.stack(old.coords, axis=1)[old.coords[0] < old.coords[1]], pairs])
+        all_pairs = np.concatenate(
+            [np.stack(old.coords, axis=1)[old.coords[0] < old.coords[1]], pairs]
+        )
         all_lengths = np.concatenate([old.data[old.coords[0] < old.coords[1]], new])
         return _roads(len(places), all_pairs, all_lengths), places
 
@@ -105,7 +120,8 @@ def edge_lengths(metric: Metric, a: Array, b: Array) -> Array:
 
 
 def _join(nodes: Array, pairs: Array) -> Array:
-    """The edges, with more of them where the graph falls apart: each part is joined to the point nearest to it."""
+    """The edges, with more of them where the graph falls apart: each part is joined to the point
+    nearest to it."""
     while True:
         count, part = connected_components(_roads(len(nodes), pairs, np.ones(len(pairs))))
         if count == 1:
@@ -119,8 +135,11 @@ def _join(nodes: Array, pairs: Array) -> Array:
 
 def _roads(n: int, pairs: Array, lengths: Array) -> csr_array:
     i, j = pairs.T
-    lengths = np.maximum(lengths, np.finfo(float).tiny)  # between points that coincide there is a road all the same
-    both = coo_array((np.tile(lengths, 2), (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(n, n))
+    # between points that coincide there is a road all the same
+    lengths = np.maximum(lengths, np.finfo(float).tiny)
+    both = coo_array(
+        (np.tile(lengths, 2), (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(n, n)
+    )
     return both.tocsr()
 
 
@@ -134,12 +153,16 @@ def _find(
     if detours:
         targets, column = np.unique(target, return_inverse=True)
         from_target, after = dijkstra(roads, indices=targets, return_predecessors=True)
-        through = from_source[row] + from_target[column]  # (P, n): the shortest way through each place
+        # (P, n): the shortest way through each place
+        through = from_source[row] + from_target[column]
         far = np.full(through.shape, np.inf)
         for _ in range(detours):
-            # of all places that are not too far out of the way, the one furthest from the routes known so far
+            # of all places that are not too far out of the way, the one furthest from the routes
+            # known so far
             for x in range(points):
-                np.minimum(far, np.sum((places[None] - routes[-1][:, x, None]) ** 2, axis=-1), out=far)
+                np.minimum(
+                    far, np.sum((places[None] - routes[-1][:, x, None]) ** 2, axis=-1), out=far
+                )
             via = np.argmax(np.where(through <= DETOUR * lengths[0][:, None], far, -1.0), axis=1)
             there = _retrace(places, before, from_source, row, via, points)
             back = _retrace(places, after, from_target, column, via, points)[:, ::-1]
@@ -148,7 +171,9 @@ def _find(
     return np.stack([_smoothed(route) for route in routes], axis=1), np.stack(lengths, axis=1)
 
 
-def _retrace(places: Array, before: Array, distance: Array, row: Array, target: Array, points: int) -> Array:
+def _retrace(
+    places: Array, before: Array, distance: Array, row: Array, target: Array, points: int
+) -> Array:
     """The ways to the targets as points evenly spaced in length: (P, points, d)."""
     here, steps = target, [target]
     while np.any(before[row, here] >= 0):
@@ -168,6 +193,11 @@ def _joined(there: Array, back: Array, first: Array, second: Array) -> Array:
 def _smoothed(route: Array) -> Array:
     for _ in range(SMOOTHINGS):
         route = np.concatenate(
-            [route[:, :1], 0.25 * route[:, :-2] + 0.5 * route[:, 1:-1] + 0.25 * route[:, 2:], route[:, -1:]], axis=1
+            [
+                route[:, :1],
+                0.25 * route[:, :-2] + 0.5 * route[:, 1:-1] + 0.25 * route[:, 2:],
+                route[:, -1:],
+            ],
+            axis=1,
         )
     return route

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from orthodrome.curves import GaussianProcess, GPCurve, Matern, NoisyGPCurve, PiecewiseCurve, SquaredExponential
+from orthodrome.curves import (
+    GaussianProcess,
+    GPCurve,
+    Matern,
+    NoisyGPCurve,
+    PiecewiseCurve,
+    SquaredExponential,
+)
 from orthodrome.judging import Judgement, Verdict
 from orthodrome.metrics import LocalPCA
 
@@ -32,19 +39,29 @@ def write(file: str | FilePath, path: dict[str, Any]) -> None:
         header["calibrated"] = curve.calibrated
     elif isinstance(curve, NoisyGPCurve):
         header["noisy kernel"] = _kernel(curve.kernel)
-        arrays |= {name: np.asarray(value) for name, value in _fields(curve).items() if name != "kernel"}
+        arrays |= {
+            name: np.asarray(value) for name, value in _fields(curve).items() if name != "kernel"
+        }
     else:
         arrays |= _fields(curve)
     if isinstance(metric, LocalPCA):
-        arrays |= {"metric_data": metric.data, "metric_sigma": metric.sigma, "metric_rho": metric.rho}
+        arrays |= {
+            "metric_data": metric.data,
+            "metric_sigma": metric.sigma,
+            "metric_rho": metric.rho,
+        }
     with FilePath(file).open("wb") as stream:
-        np.savez(stream, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
+        np.savez(
+            stream, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays
+        )
 
 
 def read(file: str | FilePath) -> dict[str, Any]:
     """Read a path's fields."""
     try:
-        with zipfile.ZipFile(file):  # what np.load would otherwise take for a pickle or a bare array
+        with zipfile.ZipFile(
+            file
+        ):  # what np.load would otherwise take for a pickle or a bare array
             pass
         with np.load(file, allow_pickle=False) as archive:
             arrays = dict(archive)
@@ -57,23 +74,38 @@ def read(file: str | FilePath) -> dict[str, Any]:
         ) from error
     if header["format"] != FORMAT:
         raise ValueError(
-            f"{file} has layout {header['format']}; this orthodrome reads {FORMAT}: use the version that wrote it."
+            f"{file} has layout {header['format']}; this orthodrome reads {FORMAT}: use the "
+            "version that wrote it."
         )
     if "kernel" in header:
-        process = GaussianProcess(arrays["knots"], _read_kernel(header["kernel"]), float(arrays["noise"]))
-        curve: Any = GPCurve(process, arrays["start"], arrays["end"], arrays["z"], header["calibrated"])
+        process = GaussianProcess(
+            arrays["knots"], _read_kernel(header["kernel"]), float(arrays["noise"])
+        )
+        curve: Any = GPCurve(
+            process, arrays["start"], arrays["end"], arrays["z"], header["calibrated"]
+        )
     elif "noisy kernel" in header:
-        rest = {field.name: arrays[field.name] for field in dataclasses.fields(NoisyGPCurve) if field.name in arrays}
+        rest = {
+            field.name: arrays[field.name]
+            for field in dataclasses.fields(NoisyGPCurve)
+            if field.name in arrays
+        }
         kernel = _read_kernel(header["noisy kernel"])
         curve = NoisyGPCurve(**rest | {"kernel": kernel, "noise": float(arrays["noise"])})
     else:
-        curve = PiecewiseCurve(**{field.name: arrays[field.name] for field in dataclasses.fields(PiecewiseCurve)})
+        curve = PiecewiseCurve(
+            **{field.name: arrays[field.name] for field in dataclasses.fields(PiecewiseCurve)}
+        )
     has_metric = "metric_data" in arrays
     return {
-        "metric": LocalPCA(*(arrays[f"metric_{name}"] for name in ("data", "sigma", "rho"))) if has_metric else None,
+        "metric": LocalPCA(*(arrays[f"metric_{name}"] for name in ("data", "sigma", "rho")))
+        if has_metric
+        else None,
         "curve": curve,
         "shape": tuple(header["shape"]),
-        "judgement": Judgement(Verdict(**{field.name: arrays[field.name] for field in dataclasses.fields(Verdict)})),
+        "judgement": Judgement(
+            Verdict(**{field.name: arrays[field.name] for field in dataclasses.fields(Verdict)})
+        ),
         "solver_status": arrays["status"],
         "solver_iterations": arrays["iterations"],
         "solver_starts": arrays["starts"],

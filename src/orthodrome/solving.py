@@ -20,12 +20,14 @@ BLOCK = 2048
 
 
 BLOCK_NUMBERS = 2**16
-"""Coordinates of the ends solved together, so that memory does not grow with the dimension either."""
+"""Coordinates of the ends solved together, so that memory does not grow with the dimension
+either."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Info:
-    """How each problem of a call ended: arrays of the call's shape. Returned with `return_info=True`."""
+    """How each problem of a call ended: arrays of the call's shape. Returned with
+    `return_info=True`."""
 
     converged: Array
     """The solver's own test."""
@@ -37,10 +39,12 @@ class Info:
     """Estimated relative error of the length."""
 
     def failures(self) -> list[tuple[tuple[int, ...], str]]:
-        """The problems whose solver did not converge: where they are in the call's arrays, and why."""
+        """The problems whose solver did not converge: where they are in the call's arrays, and
+        why."""
         status = np.asarray(self.status)
         return [
-            (tuple(map(int, at)), Status(status[tuple(at)]).sentence) for at in np.argwhere(status != Status.CONVERGED)
+            (tuple(map(int, at)), Status(status[tuple(at)]).sentence)
+            for at in np.argwhere(status != Status.CONVERGED)
         ]
 
     @staticmethod
@@ -55,7 +59,10 @@ class Info:
 def require_metric(metric: Any) -> Metric:
     """Refuse what is not a metric."""
     _boundary.require_instance(
-        metric, Metric, "metric", "a metric such as LocalPCA(data), Pullback(g) or MetricTensor(M, dim)"
+        metric,
+        Metric,
+        "metric",
+        "a metric such as LocalPCA(data), Pullback(g) or MetricTensor(M, dim)",
     )
     return metric
 
@@ -64,16 +71,24 @@ def require_solver(solver: Any) -> Solver:
     """The solver asked for; `None` means `Auto()`."""
     if solver is None:
         return Auto()
-    _boundary.require_instance(solver, Solver, "solver", "None or a solver such as Auto() or FixedPoint()")
+    _boundary.require_instance(
+        solver, Solver, "solver", "None or a solver such as Auto() or FixedPoint()"
+    )
     return solver
 
 
-def require_ends(metric: Metric, start: Any, end: Any, names: tuple[str, str]) -> tuple[Array, Array, tuple[int, ...]]:
-    """Both ends as (P, d) arrays and the shape they broadcast to; refused where the metric is not positive definite."""
-    points = [metric.require_points(value, name) for value, name in zip((start, end), names, strict=True)]
+def require_ends(
+    metric: Metric, start: Any, end: Any, names: tuple[str, str]
+) -> tuple[Array, Array, tuple[int, ...]]:
+    """Both ends as (P, d) arrays and the shape they broadcast to; refused where the metric is not
+    positive definite."""
+    points = [
+        metric.require_points(value, name) for value, name in zip((start, end), names, strict=True)
+    ]
     if points[0].shape[-1] != points[1].shape[-1]:
         raise ValueError(
-            f"{names[0]} has {points[0].shape[-1]} coordinates and {names[1]} has {points[1].shape[-1]}: "
+            f"{names[0]} has {points[0].shape[-1]} coordinates and {names[1]} has "
+            f"{points[1].shape[-1]}: "
             "pass points of the same dimension."
         )
     for value, name in zip(points, names, strict=True):
@@ -85,11 +100,16 @@ def require_ends(metric: Metric, start: Any, end: Any, names: tuple[str, str]) -
 def solve(
     metric: Metric, start: Array, end: Array, solver: Solver, init: Curve | None = None
 ) -> Iterator[tuple[slice, Solution, Judgement]]:
-    """Solve P problems, (P, d) each; yields a block of them at a time, to be judged by whoever wants to know."""
+    """Solve P problems, (P, d) each; yields a block of them at a time, to be judged by whoever
+    wants to know."""
     size = max(1, min(BLOCK, BLOCK_NUMBERS // start.shape[1]))
     for first in range(0, max(len(start), 1), size):
         block = slice(first, first + size)
         a, b = start[block], end[block]
         begin = None if init is None else init.take(block)
         solution = solver.solve(metric, a, b, begin)
-        yield block, solution, Judgement(solution.verdict or Case(metric, solution.curve, a, b, solver.rtol))
+        yield (
+            block,
+            solution,
+            Judgement(solution.verdict or Case(metric, solution.curve, a, b, solver.rtol)),
+        )

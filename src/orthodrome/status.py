@@ -1,10 +1,12 @@
-"""How a solve ended, and what the judge holds against a curve: numbers for programs, sentences for people."""
+"""How a solve ended, and what the judge holds against a curve: numbers for programs, sentences for
+people."""
 
 import enum
 
 
 class Status(enum.IntEnum):
-    """How a solver ended. Only `CONVERGED` counts as success; `sentence` says what to try otherwise."""
+    """How a solver ended. Only `CONVERGED` counts as success; `sentence` says what to try
+    otherwise."""
 
     CONVERGED = 0
     MAX_ITERATIONS = 1
@@ -24,14 +26,28 @@ class Status(enum.IntEnum):
 
 _SENTENCES = {
     Status.CONVERGED: "converged by the solver's own test",
-    Status.MAX_ITERATIONS: "out of budget (max_iter): begin from a path nearby (init=), or try another solver",
-    Status.NON_FINITE: "non-finite numbers on the way: it diverged, or the metric is not finite and positive there",
-    Status.MAX_NODES: "the collocation mesh reached max_nodes; raise max_nodes or try solver=Auto()",
-    Status.SINGULAR_JACOBIAN: "a singular Jacobian stopped the collocation; try solver=Auto() or init= a path nearby",
+    Status.MAX_ITERATIONS: (
+        "out of budget (max_iter): begin from a path nearby (init=), or try another solver"
+    ),
+    Status.NON_FINITE: (
+        "non-finite numbers on the way: it diverged, or the metric is not finite and positive there"
+    ),
+    Status.MAX_NODES: (
+        "the collocation mesh reached max_nodes; raise max_nodes or try solver=Auto()"
+    ),
+    Status.SINGULAR_JACOBIAN: (
+        "a singular Jacobian stopped the collocation; try solver=Auto() or init= a path nearby"
+    ),
     Status.MAX_STEPS: "the integrator ran out of steps before t = 1; shorten the velocity",
-    Status.UNRESOLVED: "the finest curve allowed does not resolve its length to rtol; raise max_elements or rtol",
-    Status.SADDLE: "a geodesic that is a saddle: curves nearby are shorter; try init= a path on one side of it",
-    Status.NOT_SATISFIED: "the curve does not satisfy the geodesic equation at the knots; try FixedPoint() or Auto()",
+    Status.UNRESOLVED: (
+        "the finest curve allowed does not resolve its length to rtol; raise max_elements or rtol"
+    ),
+    Status.SADDLE: (
+        "a geodesic that is a saddle: curves nearby are shorter; try init= a path on one side of it"
+    ),
+    Status.NOT_SATISFIED: (
+        "the curve does not satisfy the geodesic equation at the knots; try FixedPoint() or Auto()"
+    ),
 }
 
 RUNNING = -1
@@ -39,7 +55,8 @@ RUNNING = -1
 
 
 class Flaw(enum.IntEnum):
-    """Why the judge does not certify a curve: the first of its demands that the curve does not meet."""
+    """Why the judge does not certify a curve: the first of its demands that the curve does not
+    meet."""
 
     NONE = 0
     NON_FINITE = 1

@@ -1,4 +1,5 @@
-"""Where blocks of problems are solved: in this process, in several, or on the machines of a Dask cluster."""
+"""Where blocks of problems are solved: in this process, in several, or on the machines of a Dask
+cluster."""
 
 import contextlib
 import itertools
@@ -55,7 +56,9 @@ def solve(metric: Metric, solver: Solver, task: Task) -> Answer:
     init = None
     if task.detour is not None:
         via, lengths = task.detour
-        legs = [solver.solve(metric, *ends, None).curve for ends in ((task.start, via), (via, task.end))]
+        legs = [
+            solver.solve(metric, *ends, None).curve for ends in ((task.start, via), (via, task.end))
+        ]
         init = join_curves(legs, list(lengths.T))
     blocks = [
         (solution.status, judged.verdict)
@@ -79,12 +82,16 @@ def in_processes(metric: Metric, solver: Solver, count: int) -> Work:
 
     def work(tasks: Iterator[Task]) -> Iterator[tuple[Task, Answer]]:
         parallel = joblib.Parallel(n_jobs=count, return_as="generator_unordered")
-        return parallel(joblib.delayed(_elsewhere)(metric, solver, count, cache, task) for task in tasks)
+        return parallel(
+            joblib.delayed(_elsewhere)(metric, solver, count, cache, task) for task in tasks
+        )
 
     return work
 
 
-def _elsewhere(metric: Metric, solver: Solver, processes: int, cache: str | None, task: Task) -> tuple[Task, Answer]:
+def _elsewhere(
+    metric: Metric, solver: Solver, processes: int, cache: str | None, task: Task
+) -> tuple[Task, Answer]:
     """In one of several processes, which share the cores and the compiled code."""
     _share_cache(cache)
     with batching.sharing_cores(processes):
@@ -92,7 +99,8 @@ def _elsewhere(metric: Metric, solver: Solver, processes: int, cache: str | None
 
 
 def _share_cache(cache: str | None) -> None:
-    """Compile into the folder that the caller uses, if it does and if this machine has room for one."""
+    """Compile into the folder that the caller uses, if it does and if this machine has room for
+    one."""
     with contextlib.suppress(OSError):
         if cache is not None:
             enable_compilation_cache(cache)
@@ -101,8 +109,8 @@ def _share_cache(cache: str | None) -> None:
 def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
     """By the workers of a Dask client. A block whose worker is lost goes to another one.
 
-    The metric is a task's result and not scattered: what is scattered is gone with the last worker that has it. Every
-    worker there is gets it at once: tasks go where their data are.
+    The metric is a task's result and not scattered: what is scattered is gone with the last worker
+    that has it. Every worker there is gets it at once: tasks go where their data are.
     """
     cache = cache_folder()
 
@@ -115,7 +123,9 @@ def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
         tasks = itertools.chain([first], tasks)
         _require_a_worker(client)
         everywhere = client.submit(_same, metric, pure=False)
-        with contextlib.suppress(Exception):  # of a worker that is lost just now; who lacks the metric fetches it
+        with contextlib.suppress(
+            Exception
+        ):  # of a worker that is lost just now; who lacks the metric fetches it
             client.replicate([everywhere])
         submit = lambda task: client.submit(_on_worker, everywhere, solver, cache, task, pure=False)
         waiting = as_completed(loop=client.loop)
@@ -141,7 +151,9 @@ def _require_a_worker(client: Any) -> None:
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError:
-        raise ValueError(f"the Dask cluster had no worker for {PATIENCE} seconds: start one, and call again.") from None
+        raise ValueError(
+            f"the Dask cluster had no worker for {PATIENCE} seconds: start one, and call again."
+        ) from None
 
 
 def _same(metric: Metric) -> Metric:

@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from orthodrome.curves.gp import GaussianProcess, GPCurve, amplitude, far_knots, straight_line, uniform_process
+from orthodrome.curves.gp import (
+    GaussianProcess,
+    GPCurve,
+    amplitude,
+    far_knots,
+    straight_line,
+    uniform_process,
+)
 from orthodrome.curves.kernels import Kernel, Matern, SquaredExponential
 from orthodrome.curves.noisy import NoisyGPCurve
 from orthodrome.curves.piecewise import PiecewiseCurve, join_curves, resample, stack_ragged
@@ -47,5 +54,7 @@ def concatenate_curves(curves: Sequence[Any]) -> Curve:
         process = dataclasses.replace(first.process, knots=knots)
     else:
         process, z = first.process, [curve.z for curve in curves]
-    start, end = (np.concatenate([getattr(curve, name) for curve in curves]) for name in ("start", "end"))
+    start, end = (
+        np.concatenate([getattr(curve, name) for curve in curves]) for name in ("start", "end")
+    )
     return GPCurve(process, start, end, np.concatenate(z), first.calibrated)

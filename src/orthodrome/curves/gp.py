@@ -1,8 +1,10 @@
-"""The Gaussian process of the paper: a curve as the posterior mean given its ends and its accelerations at the knots.
+"""The Gaussian process of the paper: a curve as the posterior mean given its ends and its
+accelerations at the knots.
 
-The amplitude V cancels from the mean (docs/derivations/gaussian_process.md), so the weights depend only on the mesh,
-the kernel and the noise: one Cholesky factor serves every problem in every dimension. Knowing both ends is folded into
-the kernel first, which leaves the ends exact and the matrix better conditioned.
+The amplitude V cancels from the mean (docs/derivations/gaussian_process.md), so the weights depend
+only on the mesh, the kernel and the noise: one Cholesky factor serves every problem in every
+dimension. Knowing both ends is folded into the kernel first, which leaves the ends exact and the
+matrix better conditioned.
 """
 
 import dataclasses
@@ -19,7 +21,8 @@ from orthodrome.curves.piecewise import follow
 Array = np.ndarray[Any, Any]
 
 SAFE_RCOND = 1e-14
-"""A Gram matrix whose smallest and largest eigenvalue are further apart is refused: rounding would decide it."""
+"""A Gram matrix whose smallest and largest eigenvalue are further apart is refused: rounding would
+decide it."""
 
 ENDS = np.array([0.0, 1.0])
 
@@ -32,11 +35,12 @@ BLOCK_NUMBERS = 2**22
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GaussianProcess:
-    """A scalar process on [0, 1] that knows both its ends and, up to noise, its accelerations at the knots."""
+    """A scalar process on [0, 1] that knows both its ends and, up to noise, its accelerations at
+    the knots."""
 
     knots: Array
-    """(N,), or (P, N): a mesh of its own for each of P curves; those with fewer knots have the rest far outside [0, 1],
-    where they matter to nothing (`far_knots`)."""
+    """(N,), or (P, N): a mesh of its own for each of P curves; those with fewer knots have the rest
+    far outside [0, 1], where they matter to nothing (`far_knots`)."""
     kernel: Kernel
     noise: float
 
@@ -47,8 +51,10 @@ class GaussianProcess:
         smallest, largest = eigenvalues[..., 0].min(), eigenvalues[..., -1].max()
         if not np.all(eigenvalues[..., 0] > SAFE_RCOND * eigenvalues[..., -1]):
             raise ValueError(
-                f"a mesh of {self.knots.shape[-1]} knots with noise {self.noise:g} and {self.kernel} is not safe: the "
-                f"Gram matrix has eigenvalues from {smallest:.1e} to {largest:.1e}. Take more noise, fewer knots, a "
+                f"a mesh of {self.knots.shape[-1]} knots with noise {self.noise:g} and "
+                f"{self.kernel} is not safe: the "
+                f"Gram matrix has eigenvalues from {smallest:.1e} to {largest:.1e}. Take more "
+                "noise, fewer knots, a "
                 "shorter lengthscale or a Matern kernel."
             )
 
@@ -59,10 +65,11 @@ class GaussianProcess:
         return k(t, s, t_order, s_order) - k(t, ENDS, t_order, 0) @ between_ends
 
     def weights(self, t: Array, order: int) -> Array:
-        """W (T, N) such that the posterior mean's derivative is line⁽ᵒʳᵈᵉʳ⁾(t) + W z, z the knots' accelerations."""
+        """W (T, N) such that the posterior mean's derivative is line⁽ᵒʳᵈᵉʳ⁾(t) + W z, z the knots'
+        accelerations."""
         W = self._regress(t, order)
-        # At the ends W is zero but for rounding, which the accelerations multiply: take the straight line through
-        # those errors out, so that the ends are exact.
+        # At the ends W is zero but for rounding, which the accelerations multiply: take the
+        # straight line through those errors out, so that the ends are exact.
         left, right = self._end_errors[..., :1, :], self._end_errors[..., 1:, :]
         if order == 0:
             return W - (1 - t)[..., None] * left - t[..., None] * right
@@ -70,7 +77,9 @@ class GaussianProcess:
 
     def covariance(self, t: Array, s: Array, t_order: int = 0, s_order: int = 0) -> Array:
         """∂ᵗ∂ˢ of the posterior kernel (T, S), before the amplitude V."""
-        return self.prior(t, s, t_order, s_order) - self._regress(t, t_order) @ self.prior(self.knots, s, 2, s_order)
+        return self.prior(t, s, t_order, s_order) - self._regress(t, t_order) @ self.prior(
+            self.knots, s, 2, s_order
+        )
 
     def _regress(self, t: Array, order: int) -> Array:
         load = self.prior(t, self.knots, order, 2).swapaxes(-1, -2)
@@ -78,9 +87,11 @@ class GaussianProcess:
         return np.asarray(scipy.linalg.cho_solve((factor, True), load)).swapaxes(-1, -2)
 
     def evidence_scale(self, z: Array, V: Array) -> Array:
-        """The factor on the amplitude V (P, d, d) under which the accelerations z (P, N, d) are likeliest: (P,).
+        """The factor on the amplitude V (P, d, d) under which the accelerations z (P, N, d) are
+        likeliest: (P,).
 
-        Type-II maximum likelihood: the mean of zᵀ (V ⊗ G)⁻¹ z over all N d numbers, G the knots' Gram matrix.
+        Type-II maximum likelihood: the mean of zᵀ (V ⊗ G)⁻¹ z over all N d numbers, G the knots'
+        Gram matrix.
         """
         factor = np.broadcast_to(self._factor, (len(z), *self._factor.shape[-2:]))
         white = np.asarray(scipy.linalg.cho_solve((factor, True), z))
@@ -136,7 +147,8 @@ class GPCurve:
         return self.process.knots.shape[-1] - 1
 
     def mesh(self, panels: int) -> Array:
-        """Times (panels + 1,) that are evenly spaced as the knots are, or (P, panels + 1) that follow each's own."""
+        """Times (panels + 1,) that are evenly spaced as the knots are, or (P, panels + 1) that
+        follow each's own."""
         knots = self.process.knots
         if knots.ndim == 1:
             return np.linspace(0.0, 1.0, panels + 1)
@@ -147,10 +159,13 @@ class GPCurve:
         line = straight_line(self.start, self.end, t, order)
         if self.process.knots.ndim == 1:
             return line + self.process.weights(t, order) @ self.z
-        size = max(1, BLOCK_NUMBERS // max(1, t.shape[-1] * self.z.shape[1]))  # the weights are each curve's own
+        # the weights are each curve's own
+        size = max(1, BLOCK_NUMBERS // max(1, t.shape[-1] * self.z.shape[1]))
         blocks = [slice(first, first + size) for first in range(0, len(self), size)]
         times = np.broadcast_to(t, (len(self), t.shape[-1]))
-        bends = [self.process.take(some).weights(times[some], order) @ self.z[some] for some in blocks]
+        bends = [
+            self.process.take(some).weights(times[some], order) @ self.z[some] for some in blocks
+        ]
         return line + np.concatenate(bends) if bends else line
 
     def derivatives(self, t: Array, orders: Sequence[int] = (0, 1, 2)) -> list[Array]:
@@ -158,14 +173,19 @@ class GPCurve:
         return [self.evaluate(t, order) for order in orders]
 
     def covariance(self, t: Array, S: Array) -> Array:
-        """The posterior covariance of the points at the times (T,), (P, T, d, d); S (d, d) sets the amplitude V."""
+        """The posterior covariance of the points at the times (T,), (P, T, d, d); S (d, d) sets the
+        amplitude V."""
         in_time = self.process.covariance(t, t)
         variance = np.diagonal(in_time, axis1=-2, axis2=-1).clip(min=0.0)
         return variance[..., None, None] * self._amplitude(S)[:, None]
 
     def deviations(self, t: Array, S: Array, noise: Array) -> Array:
-        """Standard normal numbers (n, P, T, d) as deviations from the mean that are drawn from the posterior."""
-        in_time, in_space = square_root(self.process.covariance(t, t)), square_root(self._amplitude(S))
+        """Standard normal numbers (n, P, T, d) as deviations from the mean that are drawn from the
+        posterior."""
+        in_time, in_space = (
+            square_root(self.process.covariance(t, t)),
+            square_root(self._amplitude(S)),
+        )
         return in_time @ noise @ in_space.swapaxes(-1, -2)
 
     def _amplitude(self, S: Array) -> Array:
@@ -175,7 +195,9 @@ class GPCurve:
     def take(self, index: Any) -> "GPCurve":
         """Some of the curves."""
         process = self.process.take(index)
-        return dataclasses.replace(self, process=process, start=self.start[index], end=self.end[index], z=self.z[index])
+        return dataclasses.replace(
+            self, process=process, start=self.start[index], end=self.end[index], z=self.z[index]
+        )
 
     def __len__(self) -> int:
         return len(self.start)
@@ -188,7 +210,9 @@ def straight_line(start: Array, end: Array, t: Array, order: int) -> Array:
         # the second half is measured from the end, so that both ends come out exact
         from_end = end[:, None, :] - (1 - t)[..., None] * step
         return np.where(t[..., None] <= 0.5, start[:, None, :] + t[..., None] * step, from_end)
-    return np.broadcast_to(step if order == 1 else np.zeros_like(step), (len(start), t.shape[-1], start.shape[1]))
+    return np.broadcast_to(
+        step if order == 1 else np.zeros_like(step), (len(start), t.shape[-1], start.shape[1])
+    )
 
 
 def amplitude(start: Array, end: Array, S: Array) -> Array:
@@ -198,6 +222,7 @@ def amplitude(start: Array, end: Array, S: Array) -> Array:
 
 
 def square_root(covariance: Array) -> Array:
-    """R with R Rᵀ = covariance, for a positive semi-definite one that rounding may have pushed slightly below."""
+    """R with R Rᵀ = covariance, for a positive semi-definite one that rounding may have pushed
+    slightly below."""
     values, vectors = np.linalg.eigh(covariance)
     return vectors * np.sqrt(values.clip(min=0.0))[..., None, :]

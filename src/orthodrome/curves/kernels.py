@@ -1,7 +1,7 @@
 """Covariance functions k(t, s) with the derivatives that second-order equations need.
 
-Those here are stationary, k(t, s) = φ(t − s), because then both ends of a path are treated alike: reversing time gives
-the same curve.
+Those here are stationary, k(t, s) = φ(t − s), because then both ends of a path are treated alike:
+reversing time gives the same curve.
 """
 
 import abc
@@ -20,8 +20,14 @@ Array = np.ndarray[Any, Any]
 def brief_repr(record: Any) -> str:
     """A dataclass as one would write it: only the fields that are not the default."""
     fields = [(field, getattr(record, field.name)) for field in dataclasses.fields(record)]
-    brief = lambda value: f"<{' x '.join(map(str, value.shape))}>" if isinstance(value, np.ndarray) else repr(value)
-    changed = [(field, value) for field, value in fields if isinstance(value, np.ndarray) or value != field.default]
+    brief = lambda value: (
+        f"<{' x '.join(map(str, value.shape))}>" if isinstance(value, np.ndarray) else repr(value)
+    )
+    changed = [
+        (field, value)
+        for field, value in fields
+        if isinstance(value, np.ndarray) or value != field.default
+    ]
     shown = ", ".join(f"{field.name}={brief(value)}" for field, value in changed)
     return f"{type(record).__name__}({shown})"
 
@@ -34,7 +40,9 @@ class Kernel(abc.ABC):
 
     def __post_init__(self) -> None:
         if self.lengthscale is not None:
-            object.__setattr__(self, "lengthscale", _boundary.as_positive(self.lengthscale, "lengthscale"))
+            object.__setattr__(
+                self, "lengthscale", _boundary.as_positive(self.lengthscale, "lengthscale")
+            )
 
     def __repr__(self) -> str:
         return brief_repr(self)
@@ -51,7 +59,8 @@ class Kernel(abc.ABC):
 
     @abc.abstractmethod
     def covariance(self, t: Array, s: Array, t_order: int, s_order: int) -> Array:
-        """∂ᵗ∂ˢ k(t, s), of orders 0 to 2 each, for all pairs of times (..., T) and (..., S): (..., T, S)."""
+        """∂ᵗ∂ˢ k(t, s), of orders 0 to 2 each, for all pairs of times (..., T) and (..., S): (...,
+        T, S)."""
 
 
 class Stationary(Kernel):
@@ -59,7 +68,9 @@ class Stationary(Kernel):
 
     def covariance(self, t: Array, s: Array, t_order: int, s_order: int) -> Array:
         """∂ᵗ∂ˢ φ(t − s); d/ds changes the sign."""
-        return (-1) ** s_order * self.derivative(t[..., :, None] - s[..., None, :], t_order + s_order)
+        return (-1) ** s_order * self.derivative(
+            t[..., :, None] - s[..., None, :], t_order + s_order
+        )
 
     @abc.abstractmethod
     def derivative(self, r: Array, order: int) -> Array:
@@ -83,10 +94,12 @@ class SquaredExponential(Stationary):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Matern(Stationary):
-    """The Matérn kernel of smoothness ν = 7/2 or 9/2: paths with 3 or 4 derivatives, and better conditioned matrices.
+    """The Matérn kernel of smoothness ν = 7/2 or 9/2: paths with 3 or 4 derivatives, and better
+    conditioned matrices.
 
-    Its default λ = 1 is the whole path. A Matérn kernel can afford that, and needs it: with the squared exponential's
-    rule the error falls with N only like N^-½ (benchmarks/closed_forms.py prints both).
+    Its default λ = 1 is the whole path. A Matérn kernel can afford that, and needs it: with the
+    squared exponential's rule the error falls with N only like N^-½ (benchmarks/closed_forms.py
+    prints both).
     """
 
     nu: float = 3.5
@@ -95,7 +108,8 @@ class Matern(Stationary):
         super().__post_init__()
         if self.nu not in (3.5, 4.5):
             raise ValueError(
-                f"nu should be 3.5 or 4.5; {self.nu} arrived (a smaller one has no fourth derivative, which the "
+                f"nu should be 3.5 or 4.5; {self.nu} arrived (a smaller one has no fourth "
+                "derivative, which the "
                 "geodesic equation needs; for a smoother one use SquaredExponential)."
             )
 
@@ -109,7 +123,10 @@ class Matern(Stationary):
         q = int(self.nu)
         # p(x) = q!/(2q)! Σₙ (2q−n)!/((q−n)! n!) (2x)ⁿ, Rasmussen & Williams (4.16)
         p = Polynomial(
-            [math.comb(q, n) * math.factorial(2 * q - n) / math.factorial(2 * q) * 2**n for n in range(q + 1)]
+            [
+                math.comb(q, n) * math.factorial(2 * q - n) / math.factorial(2 * q) * 2**n
+                for n in range(q + 1)
+            ]
         )
         for _ in range(order):
             p = p.deriv() - p

@@ -1,7 +1,9 @@
-"""The Gaussian process of Hennig & Hauberg (2014): a curve given its ends and accelerations with noise of their own.
+"""The Gaussian process of Hennig & Hauberg (2014): a curve given its ends and accelerations with
+noise of their own.
 
-Here the noise Λₙ of an observation is not a multiple of the amplitude V, so V does not cancel, and each problem has a
-Gram matrix G = K ⊗ V + diag(Λ₁, …, Λ_N) of its own, of N d rows (docs/derivations/hennig_hauberg.md).
+Here the noise Λₙ of an observation is not a multiple of the amplitude V, so V does not cancel, and
+each problem has a Gram matrix G = K ⊗ V + diag(Λ₁, …, Λ_N) of its own, of N d rows
+(docs/derivations/hennig_hauberg.md).
 """
 
 import dataclasses
@@ -68,11 +70,13 @@ class NoisyGPCurve:
         """The posterior covariance of the points at the times (T,): (P, T, d, d)."""
         T, d = t.shape[-1], self.start.shape[1]
         joint = self._covariance(t).reshape(len(self), T, d, T, d)
-        root = square_root(np.einsum("ptitj->ptij", joint))  # never negative, as rounding may make it at the ends
+        # never negative, as rounding may make it at the ends
+        root = square_root(np.einsum("ptitj->ptij", joint))
         return root @ root.swapaxes(-1, -2)
 
     def deviations(self, t: Array, S: Array | None, noise: Array) -> Array:
-        """Standard normal numbers (n, P, T, d) as deviations from the mean that are drawn from the posterior."""
+        """Standard normal numbers (n, P, T, d) as deviations from the mean that are drawn from the
+        posterior."""
         flat = noise.reshape(*noise.shape[:2], -1, 1)
         return (square_root(self._covariance(t)) @ flat).reshape(noise.shape)
 
@@ -86,7 +90,9 @@ class NoisyGPCurve:
             for some in (rows[i : i + size] for i in range(0, len(rows), size)):
                 V = self.V[some]
                 cross = kronecker(between, V)
-                known = cross @ np.linalg.solve(gram(process, self.knots, V, self.z_noise[some]), cross.swapaxes(1, 2))
+                known = cross @ np.linalg.solve(
+                    gram(process, self.knots, V, self.z_noise[some]), cross.swapaxes(1, 2)
+                )
                 out[some] = kronecker(process.prior(t, t, 0, 0), V) - known
         return out
 
@@ -94,7 +100,10 @@ class NoisyGPCurve:
         """The curves of each lengthscale, and its process."""
         for value in np.unique(self.lengthscale):
             kernel = dataclasses.replace(self.kernel, lengthscale=float(value))
-            yield np.flatnonzero(self.lengthscale == value), GaussianProcess(self.knots, kernel, self.noise)
+            yield (
+                np.flatnonzero(self.lengthscale == value),
+                GaussianProcess(self.knots, kernel, self.noise),
+            )
 
     def take(self, index: Any) -> "NoisyGPCurve":
         """Some of the curves."""
@@ -104,7 +113,9 @@ class NoisyGPCurve:
     @staticmethod
     def stack(curves: "Sequence[NoisyGPCurve]") -> "NoisyGPCurve":
         """Several curves on the same knots, behind one another."""
-        columns: dict[str, Any] = {name: np.concatenate([getattr(curve, name) for curve in curves]) for name in _EACH}
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(curve, name) for curve in curves]) for name in _EACH
+        }
         return dataclasses.replace(curves[0], **columns)
 
     def __len__(self) -> int:
@@ -116,7 +127,8 @@ _EACH = ("lengthscale", "start", "end", "V", "z", "z_noise", "weights")
 
 
 def gram(process: GaussianProcess, knots: Array, V: Array, z_noise: Array) -> Array:
-    """G = K ⊗ V + diag(Λₙ), the covariance of the accelerations that are observed at the knots (m,): (P, m d, m d)."""
+    """G = K ⊗ V + diag(Λₙ), the covariance of the accelerations that are observed at the knots
+    (m,): (P, m d, m d)."""
     P, m, d = z_noise.shape[:3]
     K = process.prior(knots, knots, 2, 2) + process.noise * np.eye(m)
     G = kronecker(K, V).reshape(P, m, d, m, d)

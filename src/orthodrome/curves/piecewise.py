@@ -1,4 +1,5 @@
-"""Curves by pieces of degree five, between breaks where position, velocity and acceleration are known."""
+"""Curves by pieces of degree five, between breaks where position, velocity and acceleration are
+known."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,7 +9,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-# Quintic Hermite basis on [0, 1], a row for each of (c₀, c₁, c₀', c₁', c₀'', c₁''), coefficients of 1, u, …, u⁵.
+# Quintic Hermite basis on [0, 1], a row for each of (c₀, c₁, c₀', c₁', c₀'', c₁''), coefficients of
+# 1, u, …, u⁵.
 HERMITE = np.array(
     [
         [1, 0, 0, -10, 15, -6],
@@ -25,7 +27,8 @@ HERMITE = np.array(
 class PiecewiseCurve:
     """P curves, each with its own breaks; twice continuously differentiable.
 
-    Curves with fewer breaks than others repeat their last one, which makes pieces of no width that are never used.
+    Curves with fewer breaks than others repeat their last one, which makes pieces of no width that
+    are never used.
     """
 
     breaks: Array
@@ -53,11 +56,13 @@ class PiecewiseCurve:
         return self.breaks.shape[1] - 1
 
     def mesh(self, panels: int) -> Array:
-        """Times (P, panels + 1) that follow each curve's own breaks, several or a fraction of a piece to a panel."""
+        """Times (P, panels + 1) that follow each curve's own breaks, several or a fraction of a
+        piece to a panel."""
         return follow(self.breaks, panels)
 
     def evaluate(self, t: Array, order: int = 0) -> Array:
-        """The curves' derivative of this order at the times (T,), or at times of their own (P, T): (P, T, d)."""
+        """The curves' derivative of this order at the times (T,), or at times of their own (P, T):
+        (P, T, d)."""
         return self.derivatives(t, [order])[0]
 
     def derivatives(self, t: Array, orders: Sequence[int] = (0, 1, 2)) -> list[Array]:
@@ -66,8 +71,11 @@ class PiecewiseCurve:
         t = np.broadcast_to(t, (P, t.shape[-1]))
         # one sorted list for all curves: those of curve i moved to [2i, 2i + 1]
         row = np.arange(P)[:, None]
-        place = np.searchsorted((self.breaks + 2.0 * row).ravel(), (t + 2.0 * row).ravel(), side="right")
-        last = np.argmax(self.breaks >= 1.0, axis=1)[:, None] - 1  # the last piece of positive width
+        place = np.searchsorted(
+            (self.breaks + 2.0 * row).ravel(), (t + 2.0 * row).ravel(), side="right"
+        )
+        # the last piece of positive width
+        last = np.argmax(self.breaks >= 1.0, axis=1)[:, None] - 1
         piece = np.clip(place.reshape(t.shape) - 1 - K * row, 0, last)
         start = self.breaks[row, piece]
         h = self.breaks[row, piece + 1] - start
@@ -76,14 +84,18 @@ class PiecewiseCurve:
         coefficients, found = self._coefficients()[row, piece], []
         for order in orders:
             k = np.arange(max(order, 1), 6)  # of uᵏ, the derivative is k (k − 1) … uᵏ⁻ᵒʳᵈᵉʳ
-            basis = powers[..., k - order] * np.prod([k - i for i in range(order)], axis=0) / h[..., None] ** order
+            basis = (
+                powers[..., k - order]
+                * np.prod([k - i for i in range(order)], axis=0)
+                / h[..., None] ** order
+            )
             value = np.einsum("ptk,ptkd->ptd", basis, coefficients[..., k[0] - 1 :, :])
             found.append(value + self.position[row, piece] if order == 0 else value)
         return found
 
     def _coefficients(self) -> Array:
-        """Of u, …, u⁵ on each piece, (P, K − 1, 5, d), after its first point: so short pieces far from the origin keep
-        their digits."""
+        """Of u, …, u⁵ on each piece, (P, K − 1, 5, d), after its first point: so short pieces far
+        from the origin keep their digits."""
         h = np.diff(self.breaks)[..., None]
         ends = [np.diff(self.position, axis=1)]
         for values, scale in ((self.velocity, h), (self.acceleration, h**2)):
@@ -92,7 +104,8 @@ class PiecewiseCurve:
 
     @staticmethod
     def through(points: Array) -> "PiecewiseCurve":
-        """Curves through evenly timed points (P, K + 1, d); velocities and accelerations are their differences."""
+        """Curves through evenly timed points (P, K + 1, d); velocities and accelerations are their
+        differences."""
         P, count = points.shape[:2]
         h = 1.0 / (count - 1)
         acceleration = np.zeros_like(points)
@@ -117,7 +130,9 @@ class PiecewiseCurve:
 
     def take(self, index: Any) -> "PiecewiseCurve":
         """Some of the curves."""
-        return PiecewiseCurve(*(getattr(self, field.name)[index] for field in dataclasses.fields(self)))
+        return PiecewiseCurve(
+            *(getattr(self, field.name)[index] for field in dataclasses.fields(self))
+        )
 
     def __len__(self) -> int:
         return len(self.breaks)
@@ -133,7 +148,8 @@ def follow(breaks: Array, panels: int) -> Array:
 
 
 def resample(values: Array, at: Array, count: int) -> Array:
-    """Polylines (P, S, d), known at increasing numbers (P, S), at `count` evenly spaced ones from first to last."""
+    """Polylines (P, S, d), known at increasing numbers (P, S), at `count` evenly spaced ones from
+    first to last."""
     P, S = at.shape
     span = at[:, -1:] - at[:, :1]
     at = (at - at[:, :1]) / np.where(span > 0, span, 1.0)
@@ -142,16 +158,21 @@ def resample(values: Array, at: Array, count: int) -> Array:
     place = np.searchsorted((at + offset).ravel(), (wanted + offset).ravel()).reshape(P, count)
     row, right = np.arange(P)[:, None], np.clip(place - S * np.arange(P)[:, None], 1, S - 1)
     width = at[row, right] - at[row, right - 1]
-    u = np.clip((wanted - at[row, right - 1]) / np.where(width > 0, width, 1.0), 0.0, 1.0)[..., None]
+    u = np.clip((wanted - at[row, right - 1]) / np.where(width > 0, width, 1.0), 0.0, 1.0)[
+        ..., None
+    ]
     return (1 - u) * values[row, right - 1] + u * values[row, right]
 
 
 def join_curves(legs: Sequence[Any], lengths: Sequence[Array], points: int = 129) -> PiecewiseCurve:
-    """Curves that run through the first legs and then through the second, at the pace that their lengths (P,) set."""
+    """Curves that run through the first legs and then through the second, at the pace that their
+    lengths (P,) set."""
     t = np.linspace(0.0, 1.0, points)
     first, second = (length[:, None] * t for length in lengths)
     values = np.concatenate([leg.evaluate(t) for leg in legs], axis=1)
-    return PiecewiseCurve.through(resample(values, np.concatenate([first, first[:, -1:] + second], axis=1), points))
+    return PiecewiseCurve.through(
+        resample(values, np.concatenate([first, first[:, -1:] + second], axis=1), points)
+    )
 
 
 def stack_ragged(curves: Sequence[PiecewiseCurve]) -> PiecewiseCurve:
@@ -162,4 +183,6 @@ def stack_ragged(curves: Sequence[PiecewiseCurve]) -> PiecewiseCurve:
         return np.concatenate([a, np.repeat(a[:, -1:], K - a.shape[1], axis=1)], axis=1)
 
     names = [field.name for field in dataclasses.fields(PiecewiseCurve)]
-    return PiecewiseCurve(*(np.concatenate([padded(getattr(curve, name)) for curve in curves]) for name in names))
+    return PiecewiseCurve(
+        *(np.concatenate([padded(getattr(curve, name)) for curve in curves]) for name in names)
+    )

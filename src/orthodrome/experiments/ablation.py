@@ -1,4 +1,5 @@
-"""What the paper says in words about its choices: step rules, noise, order of updates, kernels, hyper-parameters."""
+"""What the paper says in words about its choices: step rules, noise, order of updates, kernels,
+hyper-parameters."""
 
 import re
 import time
@@ -52,7 +53,9 @@ def compute(run: Run) -> Results:
             add(f"step, {knots}", step, solved, od.FixedPoint(mesh=mesh, step=step))
         for name, kernel in KERNELS.items():
             add(f"kernel, {knots}", name, solved, od.FixedPoint(mesh=mesh, kernel=kernel))
-        constant, annealed = (noise(mesh, NOISE) for noise in (variants.constant, variants.annealed))
+        constant, annealed = (
+            noise(mesh, NOISE) for noise in (variants.constant, variants.annealed)
+        )
         add(f"update, {knots}", "all knots, Σ", iterated, constant, False, mesh)
         add(f"update, {knots}", "all knots, Σ/i", iterated, annealed, False, mesh)
         add(f"update, {knots}", "one knot after another, Σ", iterated, constant, True, mesh)
@@ -74,7 +77,9 @@ def solved(problems: Problems, solver: od.FixedPoint) -> dict[str, Array]:
     return row | {"asymmetry": np.where(both, apart, np.nan)}
 
 
-def iterated(problems: Problems, processes: Callable[[int], Any], one_by_one: bool, mesh: int) -> dict[str, Array]:
+def iterated(
+    problems: Problems, processes: Callable[[int], Any], one_by_one: bool, mesh: int
+) -> dict[str, Array]:
     """By the loops of `variants`."""
     metric, a, b = problems
     variants.iterate(metric, a[:2], b[:2], processes, one_by_one, max_iter=2)  # compile
@@ -101,7 +106,8 @@ def iterated(problems: Problems, processes: Callable[[int], Any], one_by_one: bo
 
 
 def relearned(problems: Problems, mesh: int) -> dict[str, Array]:
-    """The residual between the knots and the length, before and after the lengthscale is made the likeliest."""
+    """The residual between the knots and the length, before and after the lengthscale is made the
+    likeliest."""
     metric, a, b = problems
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", od.ConvergenceWarning)
@@ -109,16 +115,26 @@ def relearned(problems: Problems, mesh: int) -> dict[str, Array]:
     times = np.linspace(0, 1, contest.LOOKS)
     after, length, factor = np.zeros((3, len(a)))
     assert isinstance(path.curve, GPCurve)
-    for rows, chosen, curve in variants.likeliest(path.curve, metric.prior_covariance(a.shape[1]), FACTORS):
+    for rows, chosen, curve in variants.likeliest(
+        path.curve, metric.prior_covariance(a.shape[1]), FACTORS
+    ):
         after[rows], factor[rows] = contest.missed(metric, curve, times), chosen
         length[rows] = Judgement(Case(metric, curve, a[rows], b[rows], RTOL)).verdict.length
     before = contest.missed(metric, path.curve, times)
-    return {"before": before, "after": after, "factor": factor, "length_before": path.length, "length_after": length}
+    return {
+        "before": before,
+        "after": after,
+        "factor": factor,
+        "length_before": path.length,
+        "length_after": length,
+    }
 
 
 def draw(results: Results) -> Figure:
     """Iterations of each variant."""
-    groups = {name: rows for name, rows in results["groups"].items() if not name.startswith("lengthscale")}
+    groups = {
+        name: rows for name, rows in results["groups"].items() if not name.startswith("lengthscale")
+    }
     figure, axes = sheet(3, rows=-(-len(groups) // 3), width=4.2, height=2.6)
     for ax, (group, rows) in zip(axes, groups.items(), strict=False):
         place = np.arange(len(rows))[::-1]
@@ -132,9 +148,17 @@ def draw(results: Results) -> Figure:
                     "medianprops": {"color": "black"},
                 }
                 ax.boxplot(counts + 1, positions=[y], manage_ticks=False, **box)
-        names = [f"{name}\n({contest.percent(contest.unconverged(row))} not converged)" for name, row in rows.items()]
+        names = [
+            f"{name}\n({contest.percent(contest.unconverged(row))} not converged)"
+            for name, row in rows.items()
+        ]
         ax.set_yticks(place, names, fontsize=7)
-        ax.set(xscale="log", xlabel="1 + iterations of those that converged", title=group, ylim=(-0.6, len(rows) - 0.2))
+        ax.set(
+            xscale="log",
+            xlabel="1 + iterations of those that converged",
+            title=group,
+            ylim=(-0.6, len(rows) - 0.2),
+        )
     return figure
 
 
@@ -146,10 +170,14 @@ def measured(results: Results) -> str:
             row = rows["type-II likelihood"]
             change = np.abs(row["length_after"] / row["length_before"] - 1)
             change = np.median(change[np.isfinite(change)]) if np.isfinite(change).any() else 0.0
-            edge = np.mean((row["factor"] == row["factor"].min()) | (row["factor"] == FACTORS.max()))
+            edge = np.mean(
+                (row["factor"] == row["factor"].min()) | (row["factor"] == FACTORS.max())
+            )
             told.append(
-                f"{group}: after type-II likelihood (median factor {np.median(row['factor']):.2f}, {edge:.0%} at an "
-                f"edge of those tried) the residual between the knots goes from {np.median(row['before']):.2g} to "
+                f"{group}: after type-II likelihood (median factor "
+                f"{np.median(row['factor']):.2f}, {edge:.0%} at an "
+                "edge of those tried) the residual between the knots goes from "
+                f"{np.median(row['before']):.2g} to "
                 f"{np.median(row['after']):.2g}, lengths change by {change:.1e}"
             )
             continue
@@ -174,20 +202,35 @@ def turned(row: Part) -> str:
 
 def table(results: Results) -> list[list[str]]:
     """The tests, iterations, evaluations, time, asymmetry."""
-    out = [["", "variant", *contest.TESTS, "median iterations", "ms a path", "apart, if time is reversed"]]
+    out = [
+        [
+            "",
+            "variant",
+            *contest.TESTS,
+            "median iterations",
+            "ms a path",
+            "apart, if time is reversed",
+        ]
+    ]
     for group, rows in results["groups"].items():
         for name, row in rows.items():
             if "iterations" in row:
                 shares = [contest.percent(test(row)) for test in contest.TESTS.values()]
-                numbers = [f"{np.median(row['iterations']):.0f}", f"{1e3 * row['seconds'].mean():.2f}"]
-                out.append([group, name, *shares, *numbers, turned(row) if "asymmetry" in row else ""])
+                numbers = [
+                    f"{np.median(row['iterations']):.0f}",
+                    f"{1e3 * row['seconds'].mean():.2f}",
+                ]
+                out.append(
+                    [group, name, *shares, *numbers, turned(row) if "asymmetry" in row else ""]
+                )
     return out
 
 
 EXPERIMENT = Experiment(
     "ablation",
     "What the paper says in words: steps, noise, updates, kernels, hyper-parameters",
-    "backtracking is effective in practice (Mann's α = 1/(i + 1) is what theory covers); Σ/i does not pay; all "
+    "backtracking is effective in practice (Mann's α = 1/(i + 1) is what theory covers); Σ/i does "
+    "not pay; all "
     "knots at once are faster; "
     "a Wiener kernel makes time asymmetric; type-II likelihood at the end changes next to nothing",
     quick={"every": 12, "meshes": [10]},

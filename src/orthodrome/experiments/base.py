@@ -1,4 +1,5 @@
-"""What every experiment is: it computes in parts that are kept, draws what was kept, and says what it measured."""
+"""What every experiment is: it computes in parts that are kept, draws what was kept, and says what
+it measured."""
 
 import contextlib
 import dataclasses
@@ -19,7 +20,8 @@ from orthodrome.compilation import sources
 
 Array = np.ndarray[Any, Any]
 Results = dict[str, Any]
-"""What `Experiment.compute` hands to the figure and to the sentence: parts, and what they are parts of."""
+"""What `Experiment.compute` hands to the figure and to the sentence: parts, and what they are parts
+of."""
 
 SUMMARY, FIGURE = "summary.json", "figure.png"
 SECONDS, CODE = "seconds of the part", "code of the part"
@@ -38,7 +40,8 @@ class Experiment:
     quick: Mapping[str, Any]
     """Small settings: a run of a minute or so."""
     full: Mapping[str, Any]
-    """The paper's settings; a solver that takes too long for them gets fewer problems, and the results say how many."""
+    """The paper's settings; a solver that takes too long for them gets fewer problems, and the
+    results say how many."""
     compute: "Callable[[Run], Results]"
     draw: Callable[[Results], Figure]
     measured: Callable[[Results], str]
@@ -62,7 +65,8 @@ class Summary:
     seconds: float
     """What its parts took, also those of an earlier run."""
     codes: list[str]
-    """The versions of the library's code that made its parts: more than one, if it was changed between two runs."""
+    """The versions of the library's code that made its parts: more than one, if it was changed
+    between two runs."""
     figure: str
 
 
@@ -85,16 +89,28 @@ class Run:
     """An experiment under way: its settings, and the parts of it that are finished."""
 
     def __init__(
-        self, experiment: Experiment, folder: Path, settings: Mapping[str, Any], seed: int, tell: "Tell"
+        self,
+        experiment: Experiment,
+        folder: Path,
+        settings: Mapping[str, Any],
+        seed: int,
+        tell: "Tell",
     ) -> None:
-        """A folder that holds an experiment with other settings is refused, before anything is computed or lost."""
+        """A folder that holds an experiment with other settings is refused, before anything is
+        computed or lost."""
         self.settings, self.seed, self.tell = SimpleNamespace(**settings), seed, tell
         self.seconds, self.codes = 0.0, set[str]()
-        made_with = {"experiment": experiment.name, "version": od.__version__, "seed": seed, **settings}
+        made_with = {
+            "experiment": experiment.name,
+            "version": od.__version__,
+            "seed": seed,
+            **settings,
+        }
         self.parts = Checkpoint(folder, made_with)
 
     def part(self, name: str, make: Callable[..., Mapping[str, Any]], *arguments: Any) -> Part:
-        """Arrays that `make(*arguments)` computes, unless an earlier run has; read from the file in either case."""
+        """Arrays that `make(*arguments)` computes, unless an earlier run has; read from the file in
+        either case."""
         if not self.parts.has(name):
             began = time.perf_counter()
             with self.tell.working(f"  {name} …"):
@@ -141,5 +157,8 @@ def perform(experiment: Experiment, folder: Path, scale: str, seed: int, tell: T
         codes=sorted(run.codes),
         figure=f"{folder.name}/{FIGURE}",
     )
-    write(folder / SUMMARY, lambda path: path.write_text(json.dumps(dataclasses.asdict(summary), indent=1)))
+    write(
+        folder / SUMMARY,
+        lambda path: path.write_text(json.dumps(dataclasses.asdict(summary), indent=1)),
+    )
     return summary

@@ -1,4 +1,5 @@
-"""Appendix: a challenging path, and how many iterations it takes for two curvatures and two meshes."""
+"""Appendix: a challenging path, and how many iterations it takes for two curvatures and two
+meshes."""
 
 import warnings
 from collections.abc import Iterator
@@ -24,7 +25,8 @@ def ends(data: Array, angle: Array) -> tuple[Array, Array]:
 
 
 def compute(run: Run) -> Results:
-    """The same two points on data of several seeds, since the paper's are not known; the first one is drawn."""
+    """The same two points on data of several seeds, since the paper's are not known; the first one
+    is drawn."""
 
     def one(seed: int) -> dict[str, Array]:
         data, angle = od.datasets.semicircle(200, random_state=seed, return_angle=True)
@@ -63,7 +65,12 @@ def draw(results: Results) -> Figure:
 def _rows(results: Results) -> Iterator[tuple[float, int, int, Part]]:
     """σ, N, the paper's count, and what was found on all data sets."""
     for k, ((sigma, mesh), paper) in enumerate(zip(CASES, PAPER, strict=True)):
-        yield sigma, mesh, paper, contest.gather([{key: part[key][[k]] for key in part} for part in results["seeds"]])
+        yield (
+            sigma,
+            mesh,
+            paper,
+            contest.gather([{key: part[key][[k]] for key in part} for part in results["seeds"]]),
+        )
 
 
 def astray(row: Part) -> Array:
@@ -72,18 +79,33 @@ def astray(row: Part) -> Array:
 
 
 def measured(results: Results) -> str:
-    """Iterations of the first data set, the range over all, and how many of them led to the short path."""
+    """Iterations of the first data set, the range over all, and how many of them led to the short
+    path."""
     told = [
-        f"σ = {sigma}, N = {mesh}: {row['iterations'][0]} ({row['iterations'].min()} to {row['iterations'].max()}; "
+        f"σ = {sigma}, N = {mesh}: {row['iterations'][0]} ({row['iterations'].min()} to "
+        f"{row['iterations'].max()}; "
         f"{astray(row).sum()} end in a curve > 1 % longer than Auto's)"
         for sigma, mesh, _, row in _rows(results)
     ]
-    return f"iterations on the first data set (range over {len(results['seeds'])} of them): " + "; ".join(told)
+    return (
+        f"iterations on the first data set (range over {len(results['seeds'])} of them): "
+        + "; ".join(told)
+    )
 
 
 def table(results: Results) -> list[list[str]]:
     """Paper and measured."""
-    header = ["σ", "N", "paper", "median here", "least", "most", *contest.TESTS, "certified", "> 1 % longer than Auto"]
+    header = [
+        "σ",
+        "N",
+        "paper",
+        "median here",
+        "least",
+        "most",
+        *contest.TESTS,
+        "certified",
+        "> 1 % longer than Auto",
+    ]
     return [header] + [
         [
             str(sigma),

@@ -1,4 +1,5 @@
-"""Fig. 1: how ill-conditioned the Jacobian of the geodesic equation is on a manifold learned from data."""
+"""Fig. 1: how ill-conditioned the Jacobian of the geodesic equation is on a manifold learned from
+data."""
 
 import jax
 import jax.numpy as jnp
@@ -15,16 +16,20 @@ VELOCITY = np.array([1.0, 1.0]) / np.sqrt(2)
 """The paper fixes one and does not say which; its size does not matter to a condition number."""
 
 NEAR = 0.05
-"""How far apart two places are whose condition numbers are compared; the half circle has radius 1."""
+"""How far apart two places are whose condition numbers are compared; the half circle has radius
+1."""
 
 ROOM = 0.4
 """How far the picture goes beyond the data."""
 
 
 def log_condition(metric: Metric, x: Array) -> Array:
-    """log₁₀ of the condition number of ∂f(x, v)/∂x at points (M, d): (M,). NaN where it is singular."""
+    """log₁₀ of the condition number of ∂f(x, v)/∂x at points (M, d): (M,). NaN where it is
+    singular."""
     with double_precision():
-        jacobian = jax.jit(jax.vmap(jax.jacfwd(lambda y: metric.acceleration_at(y, jnp.asarray(VELOCITY)))))(x)
+        jacobian = jax.jit(
+            jax.vmap(jax.jacfwd(lambda y: metric.acceleration_at(y, jnp.asarray(VELOCITY))))
+        )(x)
     values = np.linalg.svd(np.asarray(jacobian), compute_uv=False)
     with np.errstate(all="ignore"):
         out = np.log10(values[:, 0] / values[:, -1])
@@ -39,7 +44,11 @@ def compute(run: Run) -> Results:
     axes = [np.linspace(*ends, run.settings.grid) for ends in zip(low, high, strict=True)]
     points = np.stack(np.meshgrid(*axes), axis=-1)
     grid = run.part("grid", lambda: {"log_condition": log_condition(metric, points.reshape(-1, 2))})
-    return {"data": data, "box": (low, high), "grid": grid["log_condition"].reshape(points.shape[:2])}
+    return {
+        "data": data,
+        "box": (low, high),
+        "grid": grid["log_condition"].reshape(points.shape[:2]),
+    }
 
 
 def draw(results: Results) -> Figure:
@@ -62,7 +71,8 @@ def measured(results: Results) -> str:
     cells = max(1, round(NEAR * grid.shape[1] / (right - left)))
     step = np.nanpercentile(np.abs(grid[:, cells:] - grid[:, :-cells]), 90)
     return (
-        f"condition number: median {10**median:.0f}, one in a hundred above {10**most:.0f}; at a distance of {NEAR:g} "
+        f"condition number: median {10**median:.0f}, one in a hundred above {10**most:.0f}; at a "
+        f"distance of {NEAR:g} "
         f"it is another by a factor of {10**step:.0f} or more in one place of ten"
     )
 

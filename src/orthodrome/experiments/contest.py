@@ -15,7 +15,8 @@ from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 
 OURS, BVP4, BVP5, HH, AUTO = "Algorithm 1", "bvp, order 4", "bvp, order 5", "H&H", "Auto"
-"""The paper's solver; SciPy's solve_bvp and the formula of bvp5c, in place of bvp5c; Hennig & Hauberg; our default."""
+"""The paper's solver; SciPy's solve_bvp and the formula of bvp5c, in place of bvp5c; Hennig &
+Hauberg; our default."""
 
 PAPERS_TEST = 0.1
 """A curve is correct if ‖c'' − f(c, c')‖² is at most this at every knot (Sec. 4)."""
@@ -52,7 +53,8 @@ def some_for_bvp(
     max_nodes: int = 1000,
     alone: bool = False,
 ) -> dict[str, Part]:
-    """Everybody; collocation, which takes seconds where others take milliseconds, on the first few problems only."""
+    """Everybody; collocation, which takes seconds where others take milliseconds, on the first few
+    problems only."""
     everybody = solvers(mesh, max_nodes)
     quick = {who: solver for who, solver in everybody.items() if who not in (BVP4, BVP5)}
     slow = {who: everybody[who] for who in (BVP4, BVP5)}
@@ -71,24 +73,31 @@ def contest(
     mesh: int,
     alone: bool = False,
 ) -> dict[str, Part]:
-    """What each solver makes of the problems from a to b, (P, d) each: a part of arrays (P,) for each.
+    """What each solver makes of the problems from a to b, (P, d) each: a part of arrays (P,) for
+    each.
 
-    `alone`: one call a problem, each timed by itself, as the paper did it; otherwise whole blocks in one call, and each
-    problem's share of the time. Nothing that is compiled is timed, nor is the judge, but for `Auto`, which asks it.
+    `alone`: one call a problem, each timed by itself, as the paper did it; otherwise whole blocks
+    in one call, and each problem's share of the time. Nothing that is compiled is timed, nor is the
+    judge, but for `Auto`, which asks it.
     """
     rows = {}
     for who, solver in contestants.items():
         blocks = [slice(first, first + BLOCK) for first in range(0, len(a), BLOCK)]
         parts = [
-            run.part(f"{name}{slug(who)}-{k:03d}", judged, metric, a[some], b[some], solver, mesh, alone)
+            run.part(
+                f"{name}{slug(who)}-{k:03d}", judged, metric, a[some], b[some], solver, mesh, alone
+            )
             for k, some in enumerate(blocks)
         ]
         rows[who] = gather(parts)
     return rows
 
 
-def judged(metric: Metric, a: Array, b: Array, solver: Solver, mesh: int, alone: bool) -> dict[str, Array]:
-    """One solver on some problems: how long it took, what it says of its curves, and what they are."""
+def judged(
+    metric: Metric, a: Array, b: Array, solver: Solver, mesh: int, alone: bool
+) -> dict[str, Array]:
+    """One solver on some problems: how long it took, what it says of its curves, and what they
+    are."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", od.ConvergenceWarning)  # the tables say it
         paths, seconds = timed(metric, a, b, solver, alone)
@@ -105,7 +114,9 @@ def judged(metric: Metric, a: Array, b: Array, solver: Solver, mesh: int, alone:
     }
 
 
-def timed(metric: Metric, a: Array, b: Array, solver: Solver, alone: bool) -> tuple[list[od.Path], Array]:
+def timed(
+    metric: Metric, a: Array, b: Array, solver: Solver, alone: bool
+) -> tuple[list[od.Path], Array]:
     """Paths, and the seconds that each took (P,), nothing compiled among them."""
     first, everything = slice(1), slice(None)
     if isinstance(solver, od.Collocation):  # f for many points is another program than for few
@@ -116,7 +127,8 @@ def timed(metric: Metric, a: Array, b: Array, solver: Solver, alone: bool) -> tu
         began = time.perf_counter()
         path = od.shortest_path(metric, a, b, solver)
         return [path], np.full(len(a), (time.perf_counter() - began) / len(a))
-    # after its first problem only Auto may have something to compile: for the hard ones it has further programs
+    # after its first problem only Auto may have something to compile: for the hard ones it has
+    # further programs
     rehearsed = everything if isinstance(solver, od.Auto) else first
     paths: list[od.Path] = []
     for some in (rehearsed, everything):
@@ -128,7 +140,8 @@ def timed(metric: Metric, a: Array, b: Array, solver: Solver, alone: bool) -> tu
 
 
 def missed(metric: Metric, curve: Curve, t: Array) -> Array:
-    """The largest ‖c'' − f(c, c')‖² of each curve at the times (T,): (P,); infinite where it is not a number."""
+    """The largest ‖c'' − f(c, c')‖² of each curve at the times (T,): (P,); infinite where it is not
+    a number."""
     with np.errstate(all="ignore"):
         c, v, acceleration = curve.derivatives(t)
         flat = lambda x: x.reshape(-1, x.shape[-1])
@@ -138,15 +151,16 @@ def missed(metric: Metric, curve: Curve, t: Array) -> Array:
 
 
 def unconverged(row: Part) -> Array:
-    """Which problems a solver gave up, by its own word (P,). Algorithm 1 speaks of its z, not of its curve."""
+    """Which problems a solver gave up, by its own word (P,). Algorithm 1 speaks of its z, not of
+    its curve."""
     return ~row["converged"]
 
 
 def failed(row: Part) -> Array:
     """Which curves the paper's test refuses at the knots, whatever the solver says (P,).
 
-    With 10 knots collocation passes it by construction: they are among its nodes, and there its curve has the
-    acceleration f.
+    With 10 knots collocation passes it by construction: they are among its nodes, and there its
+    curve has the acceleration f.
     """
     return row["at_knots"] > PAPERS_TEST
 
@@ -156,17 +170,25 @@ def failed_between(row: Part) -> Array:
     return row["between"] > PAPERS_TEST
 
 
-TESTS = {"not converged": unconverged, "fails at knots": failed, "fails between knots": failed_between}
+TESTS = {
+    "not converged": unconverged,
+    "fails at knots": failed,
+    "fails between knots": failed_between,
+}
 
 
 def too_long(rows: Mapping[str, Part], by: float = 1e-2) -> dict[str, Array]:
-    """Which curves are longer, by such a share, than the shortest that anyone found; those without a length are."""
+    """Which curves are longer, by such a share, than the shortest that anyone found; those without
+    a length are."""
     best = shortest(rows)
-    return {who: ~(row["length"] <= (1 + by) * best[: len(row["length"])]) for who, row in rows.items()}
+    return {
+        who: ~(row["length"] <= (1 + by) * best[: len(row["length"])]) for who, row in rows.items()
+    }
 
 
 def shortest(rows: Mapping[str, Part]) -> Array:
-    """The least length of any curve, for each problem (P,). Some solvers may have been given only the first."""
+    """The least length of any curve, for each problem (P,). Some solvers may have been given only
+    the first."""
     best = np.full(max(len(row["length"]) for row in rows.values()), np.inf)
     for row in rows.values():
         first = slice(len(row["length"]))
@@ -201,11 +223,13 @@ def table(rows: Mapping[str, Part]) -> list[list[str]]:
 
 
 def failures(rows: Mapping[str, Part]) -> str:
-    """In words: how many were not converged, and how many curves fail the paper's test at the knots."""
+    """In words: how many were not converged, and how many curves fail the paper's test at the
+    knots."""
     most = max(len(row["length"]) for row in rows.values())
     of = lambda row: "" if len(row["length"]) == most else f" of {len(row['length'])}"
     return ", ".join(
-        f"{who} {percent(unconverged(row))} ({percent(failed(row))}){of(row)}" for who, row in rows.items()
+        f"{who} {percent(unconverged(row))} ({percent(failed(row))}){of(row)}"
+        for who, row in rows.items()
     )
 
 

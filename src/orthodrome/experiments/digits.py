@@ -1,4 +1,5 @@
-"""Appendix: k-means in the latent space of a variational autoencoder of the digits 0, 1, 2 (real images)."""
+"""Appendix: k-means in the latent space of a variational autoencoder of the digits 0, 1, 2 (real
+images)."""
 
 import time
 import warnings
@@ -24,8 +25,8 @@ MODEL: dict[str, Any] = {
     "patience": 50,
     "learning_rate": 1e-3,
 }
-"""The paper says "a VAE": two latent coordinates, and sizes that suit 784 pixels. With many bumps of variance the walls
-around the codes become so steep that half of Algorithm 1's paths are lost."""
+"""The paper says "a VAE": two latent coordinates, and sizes that suit 784 pixels. With many bumps
+of variance the walls around the codes become so steep that half of Algorithm 1's paths are lost."""
 
 
 def compute(run: Run) -> Results:
@@ -34,15 +35,25 @@ def compute(run: Run) -> Results:
     images, labels = od.datasets.mnist(DIGITS)
     keep = np.random.default_rng([run.seed, 1]).permutation(len(images))[: s.train]
     images, labels = images[keep], labels[keep]
-    model = run.model("vae", lambda: od.models.VAE(epochs=s.epochs, random_state=run.seed, **MODEL).fit(images))
+    model = run.model(
+        "vae", lambda: od.models.VAE(epochs=s.epochs, random_state=run.seed, **MODEL).fit(images)
+    )
     codes, metric = model.encode(images), model.metric()
     groups: dict[str, dict[str, list[Part]]] = {}
-    for count, who in [(s.many, who) for who in (LINEAR, OURS, AUTO)] + [(s.few, who) for who in (LINEAR, OURS, BVP4)]:
+    for count, who in [(s.many, who) for who in (LINEAR, OURS, AUTO)] + [
+        (s.few, who) for who in (LINEAR, OURS, BVP4)
+    ]:
         for repeat in range(s.repeats):
             some = np.random.default_rng([run.seed, 2, repeat]).permutation(len(codes))[:count]
             settings = [run.seed, repeat], s.max_iter
             part = run.part(
-                f"{slug(who)}-{count}-{repeat}", clustered, who, metric, codes[some], labels[some], *settings
+                f"{slug(who)}-{count}-{repeat}",
+                clustered,
+                who,
+                metric,
+                codes[some],
+                labels[some],
+                *settings,
             )
             groups.setdefault(f"{count} images", {}).setdefault(who, []).append(part)
     return {"metric": metric, "codes": codes, "labels": labels, "groups": groups}
@@ -56,7 +67,9 @@ def clustered(
     if who == LINEAR:
         means = KMeans(3, n_init=1, random_state=random_state).fit(codes)
     else:
-        means = od.GeodesicKMeans(3, metric, solver=SOLVERS[who], random_state=random_state, max_iter=max_iter)
+        means = od.GeodesicKMeans(
+            3, metric, solver=SOLVERS[who], random_state=random_state, max_iter=max_iter
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", od.ConvergenceWarning)  # the table says it
             means.fit(codes)
@@ -72,7 +85,10 @@ def clustered(
 def accuracy(found: Array, labels: Array) -> float:
     """The share of images in the right cluster, under the best matching of clusters and digits."""
     placed = found >= 0
-    return max(float(np.mean(placed & (np.array(match)[found] == labels))) for match in permutations(DIGITS))
+    return max(
+        float(np.mean(placed & (np.array(match)[found] == labels)))
+        for match in permutations(DIGITS)
+    )
 
 
 def draw(results: Results) -> Figure:
@@ -80,7 +96,9 @@ def draw(results: Results) -> Figure:
     figure, (ax,) = sheet(1, width=5.4, height=4.2)
     scene(ax, results["metric"], results["codes"], s=0)
     for digit, shade in zip(DIGITS, ("#0b5c7a", "#c4452c", "#e5c43c"), strict=True):
-        for point in results["codes"][results["labels"] == digit][:: max(1, len(results["codes"]) // 200)]:
+        for point in results["codes"][results["labels"] == digit][
+            :: max(1, len(results["codes"]) // 200)
+        ]:
             ax.text(*point, str(digit), fontsize=7, color=shade, ha="center", va="center", zorder=3)
     group = next(iter(results["groups"].values()))
     for (who, parts), marker in zip(group.items(), "sDo", strict=False):
@@ -116,14 +134,22 @@ def _rows(results: Results) -> list[tuple[str, str, Array, Array, int]]:
 def measured(results: Results) -> str:
     """Accuracies and times."""
     return "; ".join(
-        f"{count}, {who}: {100 * right.mean():.0f} (± {100 * right.std():.0f}) %, {took.mean():.0f} s"
+        f"{count}, {who}: {100 * right.mean():.0f} (± {100 * right.std():.0f}) %, "
+        f"{took.mean():.0f} s"
         for count, who, right, took, _ in _rows(results)
     )
 
 
 def table(results: Results) -> list[list[str]]:
     """All of it."""
-    header = ["images", "solver", "accuracy", "in no cluster", "seconds, compilation included", "not converged"]
+    header = [
+        "images",
+        "solver",
+        "accuracy",
+        "in no cluster",
+        "seconds, compilation included",
+        "not converged",
+    ]
     return [header] + [
         [
             count,
@@ -140,7 +166,8 @@ def table(results: Results) -> list[list[str]]:
 EXPERIMENT = Experiment(
     "digits",
     "Appendix: k-means of handwritten digits",
-    "accuracy (printed as errors) 92 ± 5 % in 1.6 h (Algorithm 1), 91 ± 5 % in 8 h (bvp5c), 83 ± 4 % (linear)",
+    "accuracy (printed as errors) 92 ± 5 % in 1.6 h (Algorithm 1), 91 ± 5 % in 8 h (bvp5c), 83 ± "
+    "4 % (linear)",
     quick={"train": 600, "epochs": 100, "many": 9, "few": 4, "repeats": 1, "max_iter": 1},
     full={"train": 1500, "epochs": 300, "many": 40, "few": 10, "repeats": 2, "max_iter": 5},
     compute=compute,

@@ -1,4 +1,5 @@
-"""Fig. 6: run time and failures of the semicircle in more and more dimensions, both readings of the data."""
+"""Fig. 6: run time and failures of the semicircle in more and more dimensions, both readings of the
+data."""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -13,9 +14,12 @@ READINGS = {"standardised once, random base": False, "standardised again, base a
 
 
 def problems(run: Run, dim: int, again: bool) -> tuple[od.Metric, Array, Array]:
-    """The metric, a base point and the subset. Where axes are standardised again the base is an end of the curve."""
+    """The metric, a base point and the subset. Where axes are standardised again the base is an end
+    of the curve."""
     s = run.settings
-    data, angle = od.datasets.semicircle_in(dim, s.points, 0.1, run.seed, restandardize=again, return_angle=True)
+    data, angle = od.datasets.semicircle_in(
+        dim, s.points, 0.1, run.seed, restandardize=again, return_angle=True
+    )
     chosen = np.random.default_rng([run.seed, 1]).choice(len(data), s.targets + 1, replace=False)
     metric = od.LocalPCA(data, sigma=0.25, rho=0.01)
     base = data[np.argmax(angle) if again else chosen[0]]
@@ -23,7 +27,8 @@ def problems(run: Run, dim: int, again: bool) -> tuple[od.Metric, Array, Array]:
 
 
 def compute(run: Run) -> Results:
-    """Each problem alone. Collocation gets fewer of them in many dimensions, where it takes many seconds each."""
+    """Each problem alone. Collocation gets fewer of them in many dimensions, where it takes many
+    seconds each."""
     rows: dict[str, dict[int, dict[str, Part]]] = {}
     for reading, again in READINGS.items():
         for dim in run.settings.dims:
@@ -43,7 +48,9 @@ def draw(results: Results) -> Figure:
         dims = list(by_dim)
         for who in by_dim[dims[0]]:
             line(times, who, dims, [1e3 * by_dim[dim][who]["seconds"].mean() for dim in dims])
-        times.set(xscale="log", yscale="log", xlabel="dimensions", ylabel="mean ms a path", title=reading)
+        times.set(
+            xscale="log", yscale="log", xlabel="dimensions", ylabel="mean ms a path", title=reading
+        )
         times.set_xticks(dims, dims)
         times.minorticks_off()
         share = {
@@ -63,7 +70,8 @@ def measured(results: Results) -> str:
         whom = next(iter(by_dim.values()))
         shares = {
             who: "/".join(
-                f"{100 * contest.unconverged(rows[who]).mean():.0f} ({100 * contest.failed(rows[who]).mean():.0f})"
+                f"{100 * contest.unconverged(rows[who]).mean():.0f} "
+                f"({100 * contest.failed(rows[who]).mean():.0f})"
                 + (
                     f" of {len(rows[who]['length'])}"
                     if len(rows[who]["length"]) < len(rows[contest.OURS]["length"])
@@ -92,9 +100,15 @@ def table(results: Results) -> list[list[str]]:
 EXPERIMENT = Experiment(
     "dimensions",
     "Fig. 6: failures and run time in 2 to 20 dimensions",
-    "D = 2/5/10/20, % failed: Algorithm 1 0/0/0/9, bvp5c 9/24/42/50, H&H 69/95/100/100; bvp5c slowest",
+    "D = 2/5/10/20, % failed: Algorithm 1 0/0/0/9, bvp5c 9/24/42/50, H&H 69/95/100/100; bvp5c "
+    "slowest",
     quick={"points": 200, "targets": 8, "dims": [2, 3], "for_bvp": {"2": 4, "3": 2}},
-    full={"points": 1000, "targets": 100, "dims": [2, 5, 10, 20], "for_bvp": {"5": 50, "10": 20, "20": 10}},
+    full={
+        "points": 1000,
+        "targets": 100,
+        "dims": [2, 5, 10, 20],
+        "for_bvp": {"5": 50, "10": 20, "20": 10},
+    },
     compute=compute,
     draw=draw,
     measured=measured,

@@ -11,7 +11,11 @@ from orthodrome.experiments.base import Experiment, Results, Run
 from orthodrome.experiments.contest import AUTO, HH, OURS
 from orthodrome.experiments.figures import bars, legend, sheet
 
-DATA = {"curly": od.datasets.curly, "two moons": od.datasets.two_moons, "sphere": od.datasets.sphere}
+DATA = {
+    "curly": od.datasets.curly,
+    "two moons": od.datasets.two_moons,
+    "sphere": od.datasets.sphere,
+}
 MESH = 50
 """The paper's, for these."""
 
@@ -21,12 +25,19 @@ def compute(run: Run) -> Results:
     rows = {}
     for name, make in DATA.items():
         data = make(run.settings.points, random_state=run.seed)
-        picks = data[np.random.default_rng([run.seed, 1]).choice(len(data), run.settings.picks, replace=False)]
+        picks = data[
+            np.random.default_rng([run.seed, 1]).choice(
+                len(data), run.settings.picks, replace=False
+            )
+        ]
         i, j = np.array(list(combinations(range(len(picks)), 2))).T
         metric = od.LocalPCA(data, sigma=0.15, rho=0.01)
-        mixed = np.random.default_rng([run.seed, 2]).permutation(len(i))  # so that the first few are like the others
+        # so that the first few are like the others
+        mixed = np.random.default_rng([run.seed, 2]).permutation(len(i))
         a, b, label = picks[i[mixed]], picks[j[mixed]], f"{name.replace(' ', '-')}-"
-        rows[name] = contest.some_for_bvp(run, label, metric, a, b, run.settings.for_bvp, MESH, run.settings.max_nodes)
+        rows[name] = contest.some_for_bvp(
+            run, label, metric, a, b, run.settings.for_bvp, MESH, run.settings.max_nodes
+        )
     return {"rows": rows}
 
 
@@ -66,7 +77,8 @@ def table(results: Results) -> list[list[str]]:
 EXPERIMENT = Experiment(
     "failures",
     "Fig. 5: failed geodesics on curly, two moons, sphere",
-    f"{OURS} solves almost all, bvp5c fails in almost half, {HH} in many ({AUTO} is ours, not the paper's)",
+    f"{OURS} solves almost all, bvp5c fails in almost half, {HH} in many ({AUTO} is ours, not the "
+    "paper's)",
     quick={"points": 200, "picks": 4, "for_bvp": 3, "max_nodes": 1000},
     full={"points": 400, "picks": 40, "for_bvp": 60, "max_nodes": 5000},
     compute=compute,

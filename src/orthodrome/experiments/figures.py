@@ -1,4 +1,5 @@
-"""How the figures look: everybody has a colour, a dash and a marker, so that print and greyscale tell them apart."""
+"""How the figures look: everybody has a colour, a dash and a marker, so that print and greyscale
+tell them apart."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +24,9 @@ HATCH = {OURS: "", BVP4: "//", BVP5: "\\\\", HH: "..", AUTO: "xx"}
 MARKER_SIZE = 4
 
 
-def sheet(columns: int, rows: int = 1, width: float = 3.6, height: float = 3.2) -> tuple[Figure, Array]:
+def sheet(
+    columns: int, rows: int = 1, width: float = 3.6, height: float = 3.2
+) -> tuple[Figure, Array]:
     """A figure of so many axes, these in one row (rows × columns,)."""
     size = (width * columns, height * rows)
     figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
@@ -45,7 +48,15 @@ def bars(ax: Any, groups: Sequence[str], values: Mapping[str, Array], text: str 
     width = 0.8 / len(values)
     for i, (who, heights) in enumerate(values.items()):
         place = np.arange(len(groups)) + (i - (len(values) - 1) / 2) * width
-        drawn = ax.bar(place, heights, width, label=who, color=STYLE[who]["color"], hatch=HATCH[who], edgecolor="white")
+        drawn = ax.bar(
+            place,
+            heights,
+            width,
+            label=who,
+            color=STYLE[who]["color"],
+            hatch=HATCH[who],
+            edgecolor="white",
+        )
         ax.bar_label(drawn, [text.format(height) for height in heights], fontsize=6, padding=1)
     ax.set_xticks(np.arange(len(groups)), groups)
 
@@ -58,9 +69,11 @@ def scene(ax: Any, metric: Metric, data: Any = None, **dots: Any) -> None:
 
 
 def curve(ax: Any, who: str, points: Array, **style: Any) -> None:
-    """One solver's path (T, 2), a marker now and then, with a light edge that lifts it off the data."""
+    """One solver's path (T, 2), a marker now and then, with a light edge that lifts it off the
+    data."""
     every = max(1, len(points) // 8)
-    ax.plot(*points.T, color="white", linewidth=3, zorder=4)  # beneath all of the paths: some lie on each other
+    # beneath all of the paths: some lie on each other
+    ax.plot(*points.T, color="white", linewidth=3, zorder=4)
     chosen: dict[str, Any] = {"markevery": (every // 2, every), "zorder": 5} | style
     line(ax, who, *points.T, **chosen)
 
@@ -72,4 +85,10 @@ def legend(ax: Any, **options: Any) -> None:
 
 def legend_below(figure: Figure, ax: Any, columns: int) -> None:
     """What is in `ax`, below everything."""
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+    figure.legend(
+        *ax.get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+        fontsize=8,
+    )

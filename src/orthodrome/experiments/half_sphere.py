@@ -1,4 +1,5 @@
-"""Fig. 8: the latent space of a half sphere: which geodesics are found, their lengths and run times."""
+"""Fig. 8: the latent space of a half sphere: which geodesics are found, their lengths and run
+times."""
 
 import warnings
 from itertools import combinations
@@ -18,12 +19,16 @@ LONG = 1.5
 
 
 def compute(run: Run) -> Results:
-    """All pairs of some codes, each alone; and the curves of the pair on which the solvers differ most."""
+    """All pairs of some codes, each alone; and the curves of the pair on which the solvers differ
+    most."""
     model, _, codes = latent.space(run, od.datasets.half_sphere, "softplus")
     metric = model.metric()
-    picks = codes[np.random.default_rng([run.seed, 1]).choice(len(codes), run.settings.picks, replace=False)]
+    picks = codes[
+        np.random.default_rng([run.seed, 1]).choice(len(codes), run.settings.picks, replace=False)
+    ]
     i, j = np.array(list(combinations(range(len(picks)), 2))).T
-    mixed = np.random.default_rng([run.seed, 2]).permutation(len(i))  # so that the first few are like the others
+    # so that the first few are like the others
+    mixed = np.random.default_rng([run.seed, 2]).permutation(len(i))
     i, j = i[mixed], j[mixed]
     few = run.settings.for_bvp
     rows = contest.some_for_bvp(run, "", metric, picks[i], picks[j], few, latent.MESH, alone=True)
@@ -44,7 +49,8 @@ def drawn(metric: od.Metric, a: Array, b: Array, solver: od.Solver) -> dict[str,
 
 
 def differing(rows: dict[str, Part]) -> int:
-    """The problem on which a converged baseline and Algorithm 1 differ most in length, whoever's is longer."""
+    """The problem on which a converged baseline and Algorithm 1 differ most in length, whoever's is
+    longer."""
     few = min(len(rows[who]["length"]) for who in (BVP4, BVP5))
     length = lambda who: np.where(rows[who]["converged"], rows[who]["length"], np.nan)[:few]
     ratios = np.array([length(who) / length(OURS) for who in (BVP4, BVP5)])
@@ -60,17 +66,31 @@ def draw(results: Results) -> Figure:
         curve(left, who, part["points"], label=f"{who} ({contest.length(rows[who], pair)})")
     limits = np.array([part["points"] for part in results["curves"].values()]).reshape(-1, 2)
     inside = np.concatenate(
-        [results["codes"], limits[np.all(np.abs(limits) < 2 * np.abs(results["codes"]).max(), axis=1)]]
+        [
+            results["codes"],
+            limits[np.all(np.abs(limits) < 2 * np.abs(results["codes"]).max(), axis=1)],
+        ]
     )
-    left.set(xlim=_room(inside[:, 0]), ylim=_room(inside[:, 1]), title="latent space, one pair, lengths")
+    left.set(
+        xlim=_room(inside[:, 0]), ylim=_room(inside[:, 1]), title="latent space, one pair, lengths"
+    )
     legend_below(figure, left, 5)
     best = contest.shortest(rows)
     for who, row in rows.items():
         x = best[: len(row["length"])]
         line(middle, who, x, np.minimum(row["length"] / x, LONG), linestyle="", markersize=3)
         line(right, who, x, 1e3 * row["seconds"], linestyle="", markersize=3)
-    middle.set(xlabel="shortest length found", ylabel=f"length / shortest, at most {LONG:g}", title="lengths")
-    right.set(xlabel="shortest length found", ylabel="milliseconds", yscale="log", title="run time, one problem a call")
+    middle.set(
+        xlabel="shortest length found",
+        ylabel=f"length / shortest, at most {LONG:g}",
+        title="lengths",
+    )
+    right.set(
+        xlabel="shortest length found",
+        ylabel="milliseconds",
+        yscale="log",
+        title="run time, one problem a call",
+    )
     return figure
 
 
@@ -85,7 +105,8 @@ def measured(results: Results) -> str:
     lengths = ", ".join(f"{who} {contest.length(row, pair)}" for who, row in rows.items())
     best = contest.shortest(rows)
     shortest = ", ".join(
-        f"{who} {contest.percent(row['length'] <= 1.01 * best[: len(row['length'])])}" for who, row in rows.items()
+        f"{who} {contest.percent(row['length'] <= 1.01 * best[: len(row['length'])])}"
+        for who, row in rows.items()
     )
     times = ", ".join(latent.spread(who, row["seconds"]) for who, row in rows.items())
     return (
@@ -97,7 +118,8 @@ def measured(results: Results) -> str:
 EXPERIMENT = Experiment(
     "half-sphere",
     "Fig. 8: the latent space of a half sphere",
-    f"one pair: {OURS} 2.52, bvp5c 3.65, {HH} 3.30; {OURS} always finds the shortest path, is faster on easy pairs "
+    f"one pair: {OURS} 2.52, bvp5c 3.65, {HH} 3.30; {OURS} always finds the shortest path, is "
+    "faster on easy pairs "
     "and a little slower on hard ones",
     quick={"points": 300, "epochs": 100, "picks": 4, "for_bvp": 10},
     full={"points": 1000, "epochs": 1000, "picks": 50, "for_bvp": 1225},

@@ -1,4 +1,5 @@
-"""Fig. 7: mixtures of LANDs on two moons, with logarithms by each solver, beside a linear mixture."""
+"""Fig. 7: mixtures of LANDs on two moons, with logarithms by each solver, beside a linear
+mixture."""
 
 import time
 import warnings
@@ -21,7 +22,8 @@ NOISE, SIGMA, RHO = 0.1, 0.1, 0.01
 """The paper's."""
 LINEAR = "linear"
 ANYTHING = 1e9
-"""Hennig & Hauberg's curves are taken as they come: by the paper's test most of them would count as not found."""
+"""Hennig & Hauberg's curves are taken as they come: by the paper's test most of them would count as
+not found."""
 
 SOLVERS = {
     OURS: od.FixedPoint(),
@@ -37,12 +39,18 @@ def compute(run: Run) -> Results:
     s = run.settings
     data, labels = od.datasets.land_moons(s.points, NOISE, run.seed, return_labels=True)
     new = od.datasets.land_moons(s.fresh // 2, NOISE, [run.seed, 1])
-    rows = {who: run.part(slug(who), measure, who, data, labels, new, s.seconds, run.seed) for who in s.mixtures}
+    rows = {
+        who: run.part(slug(who), measure, who, data, labels, new, s.seconds, run.seed)
+        for who in s.mixtures
+    }
     return {"data": data, "rows": rows}
 
 
-def measure(who: str, data: Array, labels: Array, new: Array, seconds: float, seed: int) -> dict[str, Any]:
-    """What one mixture comes to. KL(p ‖ q) is from the density p of the data, by new points of it."""
+def measure(
+    who: str, data: Array, labels: Array, new: Array, seconds: float, seed: int
+) -> dict[str, Any]:
+    """What one mixture comes to. KL(p ‖ q) is from the density p of the data, by new points of
+    it."""
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", od.ConvergenceWarning)  # the table says it
@@ -50,7 +58,12 @@ def measure(who: str, data: Array, labels: Array, new: Array, seconds: float, se
             linear = GaussianMixture(2, n_init=10, random_state=seed).fit(data)
             took = time.perf_counter() - began
             kl, lost = divergence(linear, new)
-            found = {"error": clustering_error(linear.predict(data), labels), "kl": kl, "kl_by_auto": kl, "kl_flat": kl}
+            found = {
+                "error": clustering_error(linear.predict(data), labels),
+                "kl": kl,
+                "kl_by_auto": kl,
+                "kl_flat": kl,
+            }
             return found | {
                 "lost": lost,
                 "fit_seconds": took,
@@ -62,7 +75,9 @@ def measure(who: str, data: Array, labels: Array, new: Array, seconds: float, se
         if not isinstance(SOLVERS[who], od.Collocation):  # which compiles nothing of its own
             od.LAND(2, metric, solver=SOLVERS[who], random_state=seed, max_iter=1).fit(data)
         began = time.perf_counter()
-        land = od.LAND(2, metric, solver=SOLVERS[who], random_state=seed, max_seconds=seconds).fit(data)
+        land = od.LAND(2, metric, solver=SOLVERS[who], random_state=seed, max_seconds=seconds).fit(
+            data
+        )
         took = time.perf_counter() - began
         kl, lost = divergence(land, new)
         return {
@@ -88,19 +103,24 @@ def log_generating(x: Array, angles: int = 2000) -> Array:
 
 
 def clustering_error(found: Array, labels: Array) -> float:
-    """The share of points in the wrong cluster, under the better matching; a point in none is wrong."""
+    """The share of points in the wrong cluster, under the better matching; a point in none is
+    wrong."""
     return float(min(np.mean(found != labels), np.mean(found != 1 - labels)))
 
 
 def divergence(mixture: Any, x: Array) -> tuple[float, float]:
-    """KL(p ‖ q) by points x (m, 2) of p, over those that have a density, and the share of those that have none."""
+    """KL(p ‖ q) by points x (m, 2) of p, over those that have a density, and the share of those
+    that have none."""
     return _divergence(x, mixture.score_samples(x))
 
 
 def flat_divergence(mixture: od.LAND, x: Array, rays: int = 512) -> float:
-    """KL(p ‖ q) by points x (m, 2), if q is a mixture of exp(−½ uᵀΣ⁻¹u), normalised in coordinates, by `Auto`."""
+    """KL(p ‖ q) by points x (m, 2), if q is a mixture of exp(−½ uᵀΣ⁻¹u), normalised in coordinates,
+    by `Auto`."""
     parts, metric = mixture.components_, mixture.metric_
-    found = within_cut(metric, parts.means, parts.rays(metric, directions(rays, x.shape[1], 0), True), od.Auto())
+    found = within_cut(
+        metric, parts.means, parts.rays(metric, directions(rays, x.shape[1], 0), True), od.Auto()
+    )
     volume, seen = np.zeros(found.log_weight.shape), np.isfinite(found.log_weight)
     volume[seen] = metric.log_volume(found.points[seen])
     flat = parts._replace(log_norm=logsumexp(found.log_shares() - volume, axis=(1, 2)))
@@ -110,7 +130,9 @@ def flat_divergence(mixture: od.LAND, x: Array, rays: int = 512) -> float:
 
 def _divergence(x: Array, log_q: Array) -> tuple[float, float]:
     known = np.isfinite(log_q)
-    return float(np.mean((log_generating(x) - log_q)[known])) if known.any() else np.inf, float(np.mean(~known))
+    return float(np.mean((log_generating(x) - log_q)[known])) if known.any() else np.inf, float(
+        np.mean(~known)
+    )
 
 
 def draw(results: Results) -> Figure:
@@ -140,7 +162,8 @@ def measured(results: Results) -> str:
         if who != LINEAR
     )
     return (
-        f"clustering error: {_each(rows, 'error', '.1%')}; KL, logarithms by Auto: {_each(rows, 'kl_by_auto', '.2f')}; "
+        f"clustering error: {_each(rows, 'error', '.1%')}; KL, logarithms by Auto: "
+        f"{_each(rows, 'kl_by_auto', '.2f')}; "
         f"logarithms not found: {_each(rows, 'failed', '.1%')}; iterations: {counts}"
     )
 
@@ -177,10 +200,16 @@ def table(results: Results) -> list[list[str]]:
 EXPERIMENT = Experiment(
     "land",
     "Fig. 7: mixtures of LANDs on two moons",
-    "Algorithm 1 reaches a higher likelihood sooner, in more iterations; clustering error 0 % (Algorithm 1), 15 % "
+    "Algorithm 1 reaches a higher likelihood sooner, in more iterations; clustering error 0 % "
+    "(Algorithm 1), 15 % "
     "(bvp5c), 21 % (linear); KL 0.35, 0.65, 0.53",
     quick={"points": 100, "fresh": 20, "seconds": 5.0, "mixtures": [LINEAR, OURS, AUTO]},
-    full={"points": 200, "fresh": 300, "seconds": 120.0, "mixtures": [LINEAR, OURS, BVP4, BVP5, HH, AUTO]},
+    full={
+        "points": 200,
+        "fresh": 300,
+        "seconds": 120.0,
+        "mixtures": [LINEAR, OURS, BVP4, BVP5, HH, AUTO],
+    },
     compute=compute,
     draw=draw,
     measured=measured,

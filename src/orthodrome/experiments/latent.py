@@ -1,4 +1,5 @@
-"""What the two latent spaces of Sec. 4.2 have in common: a sphere's variational autoencoder, and solvers in it."""
+"""What the two latent spaces of Sec. 4.2 have in common: a sphere's variational autoencoder, and
+solvers in it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +15,11 @@ MESH = 10
 """Sec. 4's default, for want of other words."""
 
 
-def space(run: Run, make: Callable[..., Array], activation: str) -> tuple[od.models.VAE, Array, Array]:
-    """The model trained on the paper's data, the data and their codes. Two layers of 16 units, tanh in the end."""
+def space(
+    run: Run, make: Callable[..., Array], activation: str
+) -> tuple[od.models.VAE, Array, Array]:
+    """The model trained on the paper's data, the data and their codes. Two layers of 16 units, tanh
+    in the end."""
     s = run.settings
     data = make(s.points, random_state=run.seed)
     settings = MODEL | {"activation": activation, "epochs": s.epochs, "random_state": run.seed}

@@ -1,4 +1,5 @@
-"""Appendix: a challenging path on the paraboloid [x, y, x² + y²], and what the solver makes of another one's curve."""
+"""Appendix: a challenging path on the paraboloid [x, y, x² + y²], and what the solver makes of
+another one's curve."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,8 @@ from orthodrome.experiments.figures import curve, legend_below, sheet
 from orthodrome.plotting import background
 
 START, END = np.array([-2.0, 0.1]), np.array([2.0, 0.1])
-"""The paper does not say which; from here straight over the bottom is a geodesic, and far from the shortest."""
+"""The paper does not say which; from here straight over the bottom is a geodesic, and far from the
+shortest."""
 TIMES = np.linspace(0, 1, 300)
 SPEEDS = np.linspace(0, 1, 1001)
 
@@ -31,7 +33,9 @@ def compute(run: Run) -> Results:
             path = od.shortest_path(metric, START, END, baseline[who])
         else:
             mesh, init = int(who.split()[0]), od.shortest_path(metric, START, END, od.Collocation())
-            path = od.shortest_path(metric, START, END, od.FixedPoint(mesh=mesh), init=init if "from" in who else None)
+            path = od.shortest_path(
+                metric, START, END, od.FixedPoint(mesh=mesh), init=init if "from" in who else None
+            )
         speed = path.speed(SPEEDS)
         return {
             "points": path(TIMES),
@@ -43,8 +47,17 @@ def compute(run: Run) -> Results:
             "iterations": path.iterations,
         }
 
-    names = [BVP4, BVP5, AUTO, *(f"{mesh} knots{how}" for mesh in run.settings.meshes for how in ("", " from bvp"))]
-    return {"paths": {who: run.part(who.replace(" ", "-").replace(",", ""), solved, who) for who in names}}
+    names = [
+        BVP4,
+        BVP5,
+        AUTO,
+        *(f"{mesh} knots{how}" for mesh in run.settings.meshes for how in ("", " from bvp")),
+    ]
+    return {
+        "paths": {
+            who: run.part(who.replace(" ", "-").replace(",", ""), solved, who) for who in names
+        }
+    }
 
 
 def draw(results: Results) -> Figure:
@@ -56,7 +69,15 @@ def draw(results: Results) -> Figure:
         label = f"{who if name == who else f'{OURS}, {who}'} ({float(path['length']):.2f})"
         # markers at other places for each, because several of the curves are the same
         places = (4 + 8 * k, 8 * len(results["paths"]))
-        curve(ax, name, path["points"], label=label, marker="sDxo^v*"[k % 7], markersize=6, markevery=places)
+        curve(
+            ax,
+            name,
+            path["points"],
+            label=label,
+            marker="sDxo^v*"[k % 7],
+            markersize=6,
+            markevery=places,
+        )
     ax.set(xticks=[], yticks=[])
     ax.set_title("paths on [x, y, x² + y²], seen from above (length)")
     ax.spines[:].set_visible(False)
@@ -69,14 +90,18 @@ def measured(results: Results) -> str:
     told = []
     for who, path in results["paths"].items():
         judgement = "certified" if path["certified"] else str(path["message"])
-        told.append(f"{who}: {float(path['length']):.3f} ({judgement}; speed constant to {float(path['speed']):.0e})")
+        told.append(
+            f"{who}: {float(path['length']):.3f} ({judgement}; speed constant to "
+            f"{float(path['speed']):.0e})"
+        )
     return "; ".join(told)
 
 
 EXPERIMENT = Experiment(
     "robustness",
     "Appendix: robustness on the paraboloid",
-    "bvp5c ends in a suboptimal curve; Algorithm 1 finds the shortest from the straight line, and from bvp5c's curve a "
+    "bvp5c ends in a suboptimal curve; Algorithm 1 finds the shortest from the straight line, and "
+    "from bvp5c's curve a "
     "geodesic: of constant speed, locally shortest",
     quick={"meshes": [10, 50]},
     full={"meshes": [10, 50]},

@@ -15,20 +15,26 @@ def compute(run: Run) -> Results:
     rows: dict[int, dict[int, Part]] = {}
     for dim in s.dims:
         data = od.datasets.semicircle_in(dim, s.points, random_state=run.seed)
-        chosen = np.random.default_rng([run.seed, 1]).choice(len(data), s.targets + 1, replace=False)
+        chosen = np.random.default_rng([run.seed, 1]).choice(
+            len(data), s.targets + 1, replace=False
+        )
         a, b = np.broadcast_to(data[chosen[0]], (s.targets, dim)), data[chosen[1:]]
         metric = od.LocalPCA(data, sigma=0.25, rho=0.01)
         rows[dim] = {}
         for mesh in s.meshes:
             only = {contest.OURS: od.FixedPoint(mesh=mesh)}
-            rows[dim][mesh] = contest.contest(run, f"{dim}-{mesh}-", metric, a, b, only, mesh, alone=True)[contest.OURS]
+            rows[dim][mesh] = contest.contest(
+                run, f"{dim}-{mesh}-", metric, a, b, only, mesh, alone=True
+            )[contest.OURS]
     return {"rows": rows}
 
 
 def growth(results: Results, key: str = "seconds") -> float:
     """p where the mean over all dimensions grows like N^p, by least squares on logarithms."""
     meshes = np.array(list(next(iter(results["rows"].values()))))
-    means = np.array([[row[key].mean() for row in by_mesh.values()] for by_mesh in results["rows"].values()])
+    means = np.array(
+        [[row[key].mean() for row in by_mesh.values()] for by_mesh in results["rows"].values()]
+    )
     return float(np.polyfit(np.log(meshes), np.log(means.mean(axis=0)), 1)[0])
 
 
@@ -40,8 +46,18 @@ def draw(results: Results) -> Figure:
         meshes, shade = list(by_mesh), str(0.65 * k / max(1, len(results["rows"]) - 1))
         for ax, key, unit in zip(axes, ("seconds", "iterations"), (1e3, 1), strict=True):
             values = [unit * row[key].mean() for row in by_mesh.values()]
-            ax.plot(meshes, values, looks[k % len(looks)], color=shade, markersize=4, linewidth=1.2, label=f"D = {dim}")
-    for ax, label in zip(axes, ("mean ms a path, one problem a call", "mean iterations"), strict=True):
+            ax.plot(
+                meshes,
+                values,
+                looks[k % len(looks)],
+                color=shade,
+                markersize=4,
+                linewidth=1.2,
+                label=f"D = {dim}",
+            )
+    for ax, label in zip(
+        axes, ("mean ms a path, one problem a call", "mean iterations"), strict=True
+    ):
         ax.set(xlabel="knots N", ylabel=label)
     axes[0].set(xscale="log", yscale="log")
     axes[0].set_xticks(meshes, meshes)
@@ -57,7 +73,8 @@ def measured(results: Results) -> str:
     lost = np.mean([contest.unconverged(row).mean() for row in every])
     p = growth(results)
     counts = {
-        dim: np.mean([row["iterations"].mean() for row in by_mesh.values()]) for dim, by_mesh in results["rows"].items()
+        dim: np.mean([row["iterations"].mean() for row in by_mesh.values()])
+        for dim, by_mesh in results["rows"].items()
     }
     by_dim = ", ".join(f"{count:.0f} for D = {dim}" for dim, count in counts.items())
     meshes = list(next(iter(results["rows"].values())))
@@ -84,7 +101,12 @@ EXPERIMENT = Experiment(
     "Appendix: scaling with mesh and dimension",
     "sublinear in N; more iterations in more dimensions",
     quick={"points": 200, "targets": 10, "dims": [2, 3], "meshes": [5, 10, 50]},
-    full={"points": 1000, "targets": 100, "dims": [3, 5, 10, 25, 50], "meshes": [5, 10, 25, 50, 100]},
+    full={
+        "points": 1000,
+        "targets": 100,
+        "dims": [3, 5, 10, 25, 50],
+        "meshes": [5, 10, 25, 50, 100],
+    },
     compute=compute,
     draw=draw,
     measured=measured,

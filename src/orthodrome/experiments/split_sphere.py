@@ -1,4 +1,5 @@
-"""Fig. 9: the latent space of a split sphere, whose two halves have a gap of uncertainty between them."""
+"""Fig. 9: the latent space of a split sphere, whose two halves have a gap of uncertainty between
+them."""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,7 +15,9 @@ def compute(run: Run) -> Results:
     """From one code to others, each alone."""
     model, data, codes = latent.space(run, od.datasets.split_sphere, "tanh")
     metric = model.metric()
-    chosen = np.random.default_rng([run.seed, 1]).choice(len(codes), run.settings.targets + 1, replace=False)
+    chosen = np.random.default_rng([run.seed, 1]).choice(
+        len(codes), run.settings.targets + 1, replace=False
+    )
     upper = data[:, 2] > 0  # the gap is in the middle
     base, ends = codes[chosen[0]], codes[chosen[1:]]
     everybody = contest.solvers(latent.MESH)
@@ -22,7 +25,15 @@ def compute(run: Run) -> Results:
     start = np.broadcast_to(base, ends.shape)
     rows = contest.contest(run, "", metric, start, ends, contestants, latent.MESH, alone=True)
     same = upper[chosen[1:]] == upper[chosen[0]]
-    return {"metric": metric, "codes": codes, "upper": upper, "base": base, "ends": ends, "same": same, "rows": rows}
+    return {
+        "metric": metric,
+        "codes": codes,
+        "upper": upper,
+        "base": base,
+        "ends": ends,
+        "same": same,
+        "rows": rows,
+    }
 
 
 def draw(results: Results) -> Figure:
@@ -46,7 +57,12 @@ def draw(results: Results) -> Figure:
         seconds, lost = 1e3 * row["seconds"][order], contest.unconverged(row)[order]
         line(right, who, index, seconds, linestyle="", markersize=3)
         right.scatter(
-            index[lost], seconds[lost], s=34, facecolors="none", edgecolors=STYLE[who]["color"], linewidths=0.8
+            index[lost],
+            seconds[lost],
+            s=34,
+            facecolors="none",
+            edgecolors=STYLE[who]["color"],
+            linewidths=0.8,
         )
     right.axvline(results["same"].sum() - 0.5, color="0.5", linewidth=0.8)
     right.set(
@@ -63,7 +79,10 @@ def draw(results: Results) -> Figure:
 def _sides(results: Results) -> dict[str, dict[str, Part]]:
     """The rows within the half and across."""
     return {
-        side: {who: {key: value[where] for key, value in row.items()} for who, row in results["rows"].items()}
+        side: {
+            who: {key: value[where] for key, value in row.items()}
+            for who, row in results["rows"].items()
+        }
         for side, where in (("within a half", results["same"]), ("across", ~results["same"]))
     }
 
@@ -80,13 +99,16 @@ def measured(results: Results) -> str:
 def table(results: Results) -> list[list[str]]:
     """Both sides."""
     tables = {side: contest.table(rows) for side, rows in _sides(results).items()}
-    return [["", *tables["across"][0]]] + [[side, *row] for side, rows in tables.items() for row in rows[1:]]
+    return [["", *tables["across"][0]]] + [
+        [side, *row] for side, rows in tables.items() for row in rows[1:]
+    ]
 
 
 EXPERIMENT = Experiment(
     "split-sphere",
     "Fig. 9: the latent space of a split sphere",
-    "within a half, Algorithm 1 and bvp5c take about as long; across, both take much longer and often fail, "
+    "within a half, Algorithm 1 and bvp5c take about as long; across, both take much longer and "
+    "often fail, "
     "Algorithm 1 less often",
     quick={"points": 300, "epochs": 100, "targets": 6, "solvers": [OURS, BVP4, BVP5, HH]},
     full={"points": 1000, "epochs": 1000, "targets": 100, "solvers": [OURS, BVP4, BVP5, HH, AUTO]},

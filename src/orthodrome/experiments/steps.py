@@ -55,7 +55,10 @@ def draw(results: Results) -> Figure:
     ]
     for ax, (key, title, color) in zip(axes, panels, strict=True):
         after = min(i + 1, len(r["z"]) - 1)
-        for step, dash, fill, label in ((i, "-", color, f"iteration {i}"), (after, ":", "white", f"iteration {after}")):
+        for step, dash, fill, label in (
+            (i, "-", color, f"iteration {i}"),
+            (after, ":", "white", f"iteration {after}"),
+        ):
             lines = r[key][step]
             marks = r["z"][step] if key == "a" else lines[at_knots]
             ax.plot(*lines.T, color=color, linestyle=dash, linewidth=1.4)
@@ -70,7 +73,8 @@ def measured(results: Results) -> str:
     """How the error fell."""
     r = results["iterations"]
     return (
-        f"{len(r['z']) - 1} iterations from the line, Σ‖z − f‖² from {r['error'][0]:.3g} to {r['error'][-1]:.2g}"
+        f"{len(r['z']) - 1} iterations from the line, Σ‖z − f‖² from {r['error'][0]:.3g} to "
+        f"{r['error'][-1]:.2g}"
         f"{'' if r['converged'] else ', not converged'}"
     )
 

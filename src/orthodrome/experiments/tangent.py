@@ -42,7 +42,11 @@ def draw(results: Results) -> Figure:
     curve(ax, AUTO, g["points"], marker="", linestyle="-")
     start = g["points"][0]
     ax.annotate(
-        "", start + ARROW * g["tangent"], start, arrowprops={"width": 1.6, "headwidth": 7, "color": "#c4452c"}, zorder=6
+        "",
+        start + ARROW * g["tangent"],
+        start,
+        arrowprops={"width": 1.6, "headwidth": 7, "color": "#c4452c"},
+        zorder=6,
     )
     ax.scatter(*g["points"][[0, -1]].T, s=28, color="black", zorder=7)
     ax.set_title(f"length {g['length']:.3f}; the arrow is {ARROW:g} of the tangent vector")
@@ -56,7 +60,8 @@ def measured(results: Results) -> str:
     miss = np.linalg.norm(g["reached"] - g["end"])
     sure = "certified" if g["certified"] else "not certified"
     return (
-        f"a path by Auto, {sure}; the tangent's norm is the length to {off:.0e}, and Exp(Log(y)) misses y by {miss:.0e}"
+        f"a path by Auto, {sure}; the tangent's norm is the length to {off:.0e}, and Exp(Log(y)) "
+        f"misses y by {miss:.0e}"
     )
 
 

@@ -1,4 +1,5 @@
-"""Variants of Algorithm 1 that the paper mentions in words, for the ablation: short loops in NumPy, not for use."""
+"""Variants of Algorithm 1 that the paper mentions in words, for the ablation: short loops in NumPy,
+not for use."""
 
 import dataclasses
 import functools
@@ -21,25 +22,30 @@ _GAUSS, _WEIGHTS = leggauss(4)
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class IntegratedWiener(Kernel):
-    """Brownian motion, integrated three times, from an uncertain beginning: not stationary, so time has a direction."""
+    """Brownian motion, integrated three times, from an uncertain beginning: not stationary, so time
+    has a direction."""
 
     def default_lengthscale(self, mesh: int) -> float:
-        """It has none; a process without a scale is scaled by its amplitude alone, which cancels."""
+        """It has none; a process without a scale is scaled by its amplitude alone, which
+        cancels."""
         return 1.0
 
     def covariance(self, t: Array, s: Array, t_order: int, s_order: int) -> Array:
-        """∂ᵗ∂ˢ of Σₘ tᵐsᵐ/m!² + ∫₀^min(t, s) (t − u)³(s − u)³/3!² du, the integral exactly by Gauss' formula."""
+        """∂ᵗ∂ˢ of Σₘ tᵐsᵐ/m!² + ∫₀^min(t, s) (t − u)³(s − u)³/3!² du, the integral exactly by
+        Gauss' formula."""
         t, s = t[..., :, None], s[..., None, :]
         out = np.zeros(np.broadcast_shapes(t.shape, s.shape))
         for m in range(max(t_order, s_order), INTEGRALS + 1):
-            out = out + t ** (m - t_order) * s ** (m - s_order) / math.factorial(m - t_order) / math.factorial(
-                m - s_order
-            )
+            out = out + t ** (m - t_order) * s ** (m - s_order) / math.factorial(
+                m - t_order
+            ) / math.factorial(m - s_order)
         least = np.minimum(t, s)
         p, q = INTEGRALS - t_order, INTEGRALS - s_order
         for node, weight in zip(_GAUSS, _WEIGHTS, strict=True):
             u = 0.5 * least * (1 + node)
-            out = out + 0.5 * least * weight * (t - u) ** p * (s - u) ** q / (math.factorial(p) * math.factorial(q))
+            out = out + 0.5 * least * weight * (t - u) ** p * (s - u) ** q / (
+                math.factorial(p) * math.factorial(q)
+            )
         return out
 
 
@@ -63,9 +69,11 @@ def iterate(
     tol: float = 0.1,
     max_iter: int = 1000,
 ) -> Iterated:
-    """Algorithm 1 for P problems, with the process of iteration i, and knots updated together or one after another.
+    """Algorithm 1 for P problems, with the process of iteration i, and knots updated together or
+    one after another.
 
-    Either way there is a target z* and the step towards it is shortened as in the paper: 3⁻ʲ, j = 0, …, 3.
+    Either way there is a target z* and the step towards it is shortened as in the paper: 3⁻ʲ, j =
+    0, …, 3.
     """
     P, d = start.shape
     N = len(processes(0).knots)
@@ -128,7 +136,8 @@ class _Look(NamedTuple):
             return f, np.sum((z - f) ** 2, axis=2)
 
     def sweep(self, z: Array) -> Array:
-        """z with each knot's acceleration replaced by f in turn, on the curve that those before have made."""
+        """z with each knot's acceleration replaced by f in turn, on the curve that those before
+        have made."""
         z, step = z.copy(), self.end - self.start
         for n, t in enumerate(self.process.knots):
             c, v = self.start + t * step + self.A[n] @ z, step + self.B[n] @ z
@@ -144,7 +153,8 @@ def _weights(process: GaussianProcess) -> tuple[Array, Array]:
 
 
 def annealed(mesh: int, noise: float) -> Callable[[int], GaussianProcess]:
-    """Σ/i: the process of iteration i. Where its Gram matrix is no longer safe, the last one that was."""
+    """Σ/i: the process of iteration i. Where its Gram matrix is no longer safe, the last one that
+    was."""
     made: list[GaussianProcess] = []
 
     def process(i: int) -> GaussianProcess:
@@ -169,10 +179,11 @@ def _process(mesh: int, noise: float) -> GaussianProcess:
 
 
 def likeliest(curve: GPCurve, S: Array, factors: Array) -> list[tuple[Array, float, GPCurve]]:
-    """Type-II maximum likelihood after the end: the same accelerations under their likeliest lengthscale.
+    """Type-II maximum likelihood after the end: the same accelerations under their likeliest
+    lengthscale.
 
-    The amplitude is a multiple of S (d, d), the likeliest one. For each factor on the lengthscale: which of the P
-    curves it is for, and their means.
+    The amplitude is a multiple of S (d, d), the likeliest one. For each factor on the lengthscale:
+    which of the P curves it is for, and their means.
     """
     _, N, d = curve.z.shape
     kernel, safe = curve.process.kernel, []
@@ -180,13 +191,17 @@ def likeliest(curve: GPCurve, S: Array, factors: Array) -> list[tuple[Array, flo
     for factor in factors:
         try:
             changed = dataclasses.replace(kernel, lengthscale=float(factor * kernel.lengthscale))
-            safe.append((float(factor), GaussianProcess(curve.process.knots, changed, curve.process.noise)))
+            safe.append(
+                (float(factor), GaussianProcess(curve.process.knots, changed, curve.process.noise))
+            )
         except ValueError:  # a Gram matrix that rounding decides is no candidate
             continue
     evidence = []
     for _, process in safe:
         G = process.prior(process.knots, process.knots, 2, 2) + process.noise * np.eye(N)
-        scale = np.einsum("pni,ij,pnj->p", curve.z, np.linalg.inv(S), np.linalg.solve(G, curve.z)) / (N * d)
+        scale = np.einsum(
+            "pni,ij,pnj->p", curve.z, np.linalg.inv(S), np.linalg.solve(G, curve.z)
+        ) / (N * d)
         with np.errstate(divide="ignore"):  # a straight line is as likely under any of them
             evidence.append(-0.5 * N * d * np.log(scale) - 0.5 * d * np.linalg.slogdet(G)[1])
     best = np.argmax(evidence, axis=0)
@@ -194,5 +209,7 @@ def likeliest(curve: GPCurve, S: Array, factors: Array) -> list[tuple[Array, flo
     for k, (factor, process) in enumerate(safe):
         rows = np.flatnonzero(best == k)
         if len(rows):
-            found.append((rows, factor, GPCurve(process, curve.start[rows], curve.end[rows], curve.z[rows])))
+            found.append(
+                (rows, factor, GPCurve(process, curve.start[rows], curve.end[rows], curve.z[rows]))
+            )
     return found

@@ -1,4 +1,5 @@
-"""What the page shows: points, the metric under them, the plane they are seen in, and the lines that make them."""
+"""What the page shows: points, the metric under them, the plane they are seen in, and the lines
+that make them."""
 
 import abc
 import dataclasses
@@ -19,10 +20,12 @@ from orthodrome.torch import from_torch
 Array = np.ndarray[Any, Any]
 
 PRIOR_REACH = 3.0
-"""Half the side of the frame around a latent space of which no points are known, in units of the prior."""
+"""Half the side of the frame around a latent space of which no points are known, in units of the
+prior."""
 
 LEAST_IMAGE = 16
-"""Outputs of a decoder that are taken for a square image if nobody says they are: at least so many."""
+"""Outputs of a decoder that are taken for a square image if nobody says they are: at least so
+many."""
 
 MOST_OBLONG = 8
 """An array that is so many times as long as wide is no image, unless somebody says so."""
@@ -61,7 +64,8 @@ class Scene(abc.ABC):
             raise ValueError("the page shows two coordinates or more; there is one.")
         if self.dim > 2 and len(self.points) < 2:
             raise ValueError(
-                f"the latent space has {self.dim} coordinates: pass data to encode, so that there is something to see."
+                f"the latent space has {self.dim} coordinates: pass data to encode, so that there "
+                "is something to see."
             )
         object.__setattr__(self, "plane", Plane.of(self.points))
 
@@ -74,7 +78,8 @@ class Scene(abc.ABC):
 
     @property
     def free(self) -> bool:
-        """Whether a path may end anywhere, and not only at the points: only a plane can be pointed at."""
+        """Whether a path may end anywhere, and not only at the points: only a plane can be pointed
+        at."""
         return self.dim == 2
 
     @property
@@ -111,7 +116,8 @@ class Scene(abc.ABC):
 
     @property
     def image_shape(self) -> tuple[int, ...] | None:
-        """Of the images of points: height and width, perhaps 3 colours before them; None if there are none."""
+        """Of the images of points: height and width, perhaps 3 colours before them; None if there
+        are none."""
         return None
 
     def in_units(self, points: Array) -> Array:
@@ -119,7 +125,8 @@ class Scene(abc.ABC):
         return points
 
     def images(self, points: Array) -> Array | None:
-        """Of points (k, d): (k, height, width), or with 3 colours behind, from 0 to 1; None if there are no images."""
+        """Of points (k, d): (k, height, width), or with 3 colours behind, from 0 to 1; None if
+        there are no images."""
         return None
 
 
@@ -136,7 +143,9 @@ class DataScene(Scene):
 
     def metric(self, settings: Settings) -> LocalPCA:
         # not LocalPCA(data, …): these share one array of data, and what was made of it
-        return eqx.tree_at(lambda m: (m.sigma, m.rho), self.learned, tuple(map(np.asarray, settings)))
+        return eqx.tree_at(
+            lambda m: (m.sigma, m.rho), self.learned, tuple(map(np.asarray, settings))
+        )
 
     def metric_line(self, settings: Settings) -> str:
         return f"metric = od.LocalPCA(data, sigma={settings.sigma!r}, rho={settings.rho!r})"
@@ -144,7 +153,11 @@ class DataScene(Scene):
     @property
     def axes(self) -> tuple[str, str]:
         names = super().axes
-        return names if self.table.scale is None else (f"{names[0]} (standardised)", f"{names[1]} (standardised)")
+        return (
+            names
+            if self.table.scale is None
+            else (f"{names[0]} (standardised)", f"{names[1]} (standardised)")
+        )
 
     def in_units(self, points: Array) -> Array:
         return self.table.in_units(points)
@@ -194,7 +207,9 @@ class ModelScene(Scene):
         if self.image_shape is None:
             return None
         black, contrast = self.brightness
-        values = np.clip((self.decode(points).reshape(-1, *self.image_shape) - black) / contrast, 0.0, 1.0)
+        values = np.clip(
+            (self.decode(points).reshape(-1, *self.image_shape) - black) / contrast, 0.0, 1.0
+        )
         return np.moveaxis(values, 1, -1) if values.ndim == 4 else values
 
 
@@ -212,20 +227,35 @@ def open_scene(
 ) -> Scene:
     """The scene of a data file, or of a model with the data that it encodes."""
     suffix = file.suffix.lower()
-    given = {"columns": columns, "index": index, "standardize": standardize or None, "header": header}
+    given = {
+        "columns": columns,
+        "index": index,
+        "standardize": standardize or None,
+        "header": header,
+    }
     reading = {name: value for name, value in given.items() if value is not None}
     if suffix not in (".safetensors", ".pt2"):
         if data is not None or image_shape is not None:
             raise ValueError(f"--data and --image-shape are for a model; {file} is a data file.")
         return _data_scene(file, reading, sigma, rho)
     if sigma is not None or rho is not None:
-        raise ValueError(f"--sigma and --rho are for a data file; {file} is a model, whose decoder makes the metric.")
+        raise ValueError(
+            f"--sigma and --rho are for a data file; {file} is a model, whose decoder makes the "
+            "metric."
+        )
     if data is None and reading:
-        raise ValueError("--columns, --index, --standardize and --header are for the data file: give it with --data.")
-    return (_vae_scene if suffix == ".safetensors" else _decoder_scene)(file, data, reading, image_shape)
+        raise ValueError(
+            "--columns, --index, --standardize and --header are for the data file: give it with "
+            "--data."
+        )
+    return (_vae_scene if suffix == ".safetensors" else _decoder_scene)(
+        file, data, reading, image_shape
+    )
 
 
-def _data_scene(file: Path, reading: dict[str, Any], sigma: float | None, rho: float | None) -> DataScene:
+def _data_scene(
+    file: Path, reading: dict[str, Any], sigma: float | None, rho: float | None
+) -> DataScene:
     table = io.read_data(file, **reading)
     learned = LocalPCA(table.values, sigma, rho)
     lines = (f"data = {_reading_line(file, reading)}",)
@@ -242,7 +272,8 @@ def _vae_scene(
         table = io.read_data(data, **reading)
         if table.values.shape[1] != vae.n_features_in_:
             raise ValueError(
-                f"{data} has {table.values.shape[1]} columns; the model {file} encodes rows of {vae.n_features_in_}."
+                f"{data} has {table.values.shape[1]} columns; the model {file} encodes rows of "
+                f"{vae.n_features_in_}."
             )
         codes, labels = vae.encode(table.values), table.labels
         lines.append(f"codes = vae.encode({_reading_line(data, reading)})")
@@ -252,7 +283,9 @@ def _vae_scene(
     else:
         codes = np.zeros((0, vae.latent_dim_))
     shape = _image_shape(image_shape, (vae.n_features_in_,))
-    return _model_scene(file, codes, labels, lines, vae.metric(), "metric = vae.metric()", vae.decode, shape)
+    return _model_scene(
+        file, codes, labels, lines, vae.metric(), "metric = vae.metric()", vae.decode, shape
+    )
 
 
 def _decoder_scene(
@@ -265,7 +298,8 @@ def _decoder_scene(
         table = io.read_data(data, **reading)
         if table.values.shape[1] != decoder.dim:
             raise ValueError(
-                f"{data} has {table.values.shape[1]} columns; the decoder {file} takes latent codes of {decoder.dim}."
+                f"{data} has {table.values.shape[1]} columns; the decoder {file} takes latent "
+                f"codes of {decoder.dim}."
             )
         codes, labels = table.values, table.labels
         lines.append(f"codes = {_reading_line(data, reading)}")
@@ -293,16 +327,20 @@ def _model_scene(
 ) -> ModelScene:
     labels = tuple(map(str, range(len(codes)))) if labels is None else tuple(labels)
     columns = tuple(f"z{i}" for i in range(codes.shape[1]))
-    return ModelScene(_title(file), codes, labels, columns, tuple(lines), metric, making, decode, image_shape)
+    return ModelScene(
+        _title(file), codes, labels, columns, tuple(lines), metric, making, decode, image_shape
+    )
 
 
 def _image_shape(asked: tuple[int, int] | None, output: tuple[int, ...]) -> tuple[int, ...] | None:
-    """What shape the outputs are seen in: as asked, as they are, or square; None if they are no image."""
+    """What shape the outputs are seen in: as asked, as they are, or square; None if they are no
+    image."""
     count = int(np.prod(output))
     if asked is not None:
         if int(np.prod(asked)) != count:
             raise ValueError(
-                f"--image-shape {asked[0]}x{asked[1]} has {np.prod(asked)} pixels; the decoder has {count}."
+                f"--image-shape {asked[0]}x{asked[1]} has {np.prod(asked)} pixels; the decoder "
+                f"has {count}."
             )
         return asked
     if len(output) == 3 and output[0] in (1, 3):

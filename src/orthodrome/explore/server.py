@@ -1,4 +1,5 @@
-"""The server: on this machine only, for its own page only. It reads no file but the page's, and unpickles nothing."""
+"""The server: on this machine only, for its own page only. It reads no file but the page's, and
+unpickles nothing."""
 
 import asyncio
 import contextlib
@@ -51,25 +52,36 @@ PAGE = {
 """What is served as it is, and what it is: nothing else can be asked for."""
 
 HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-"""Of every answer: the page loads nothing from elsewhere, and nobody else loads anything from here."""
+"""Of every answer: the page loads nothing from elsewhere, and nobody else loads anything from
+here."""
 
 
 def serve(
-    scene: Scene, host: str = LOOPBACK, port: int | None = None, ready: Callable[[str], None] = lambda address: None
+    scene: Scene,
+    host: str = LOOPBACK,
+    port: int | None = None,
+    ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serve the page until Ctrl-C; `ready` is called with its address as soon as it can be opened."""
+    """Serve the page until Ctrl-C; `ready` is called with its address as soon as it can be
+    opened."""
     door = _listen(host, port)
     name, number = _as_written(host), door.getsockname()[1]
     names = {name, "localhost", LOOPBACK} if name == LOOPBACK else {name}
-    application = app(scene, {f"{each}:{number}" for each in names} | (names if number == 80 else set()))
-    config = uvicorn.Config(application, log_level="warning", ws="none", timeout_graceful_shutdown=2)
+    application = app(
+        scene, {f"{each}:{number}" for each in names} | (names if number == 80 else set())
+    )
+    config = uvicorn.Config(
+        application, log_level="warning", ws="none", timeout_graceful_shutdown=2
+    )
     ready(f"http://{name}:{number}/")
     with door, contextlib.suppress(KeyboardInterrupt):  # that is how one ends it
         uvicorn.Server(config).run(sockets=[door])
@@ -86,7 +98,11 @@ def app(scene: Scene, hosts: set[str]) -> ASGIApp:
             if isinstance(found, tuple):
                 name, media, content = found
                 return Response(
-                    content, headers={"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media}
+                    content,
+                    headers={
+                        "Content-Disposition": f'attachment; filename="{name}"',
+                        "Content-Type": media,
+                    },
                 )
             return JSONResponse(found)
 
@@ -113,8 +129,8 @@ def app(scene: Scene, hosts: set[str]) -> ASGIApp:
 class Guard:
     """Lets in only who asks for this server by its own name, and only pages of its own.
 
-    Another page in the same browser may send requests here, and may have its own name point to this machine: its
-    requests then carry that name as `Host`, or its address as `Origin`.
+    Another page in the same browser may send requests here, and may have its own name point to this
+    machine: its requests then carry that name as `Host`, or its address as `Origin`.
     """
 
     def __init__(self, inside: ASGIApp, hosts: set[str]) -> None:
@@ -126,7 +142,10 @@ class Guard:
         if scope["type"] != "http":
             await self.inside(scope, receive, send)
             return
-        given = {name: [v.decode("latin-1") for k, v in scope["headers"] if k == name] for name in (b"host", b"origin")}
+        given = {
+            name: [v.decode("latin-1") for k, v in scope["headers"] if k == name]
+            for name in (b"host", b"origin")
+        }
         if len(given[b"host"]) != 1 or given[b"host"][0].lower() not in self.hosts:
             refusal = JSONResponse({"error": "this server answers only to its own address."}, 421)
         elif any(origin.lower() not in self.origins for origin in given[b"origin"]):
@@ -136,21 +155,25 @@ class Guard:
 
         async def send_with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] += [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                message["headers"] += [
+                    (name.lower().encode(), value.encode()) for name, value in HEADERS.items()
+                ]
             await send(message)
 
         await (refusal or self.inside)(scope, receive, send_with_headers)
 
 
 class _Worker:
-    """The one thread that computes: JAX keeps all cores busy from it, and a session is not for two."""
+    """The one thread that computes: JAX keeps all cores busy from it, and a session is not for
+    two."""
 
     def __init__(self) -> None:
         self.pool = ThreadPoolExecutor(1, "orthodrome")
         self.waiting = 0
 
     def begin(self, steps: Iterator[None]) -> None:
-        """Do these steps, and between them whatever else has come; what goes wrong goes wrong again for who asks."""
+        """Do these steps, and between them whatever else has come; what goes wrong goes wrong again
+        for who asks."""
 
         def step() -> None:
             if next(steps, self) is not self:
@@ -161,7 +184,9 @@ class _Worker:
 
     async def run(self, work: Callable[[Any], Any], request: Any) -> Any:
         if self.waiting >= MOST_WAITING:
-            raise HTTPException(429, "too many requests are waiting: ask again when they are answered.")
+            raise HTTPException(
+                429, "too many requests are waiting: ask again when they are answered."
+            )
         self.waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self.pool, work, request)
@@ -182,10 +207,15 @@ def _file(name: str, media: str) -> Callable[[Request], Awaitable[Response]]:
 
 async def _json(request: Request) -> Any:
     """The body, if it is JSON and not too long."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+    if (
+        request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        != "application/json"
+    ):
         raise HTTPException(415, "the request should be application/json.", CLOSE)
     promised, body = request.headers.get("content-length", "0"), bytearray()
-    _require_short(int(promised) if promised.isdecimal() and len(promised) < 20 else LARGEST_REQUEST + 1)
+    _require_short(
+        int(promised) if promised.isdecimal() and len(promised) < 20 else LARGEST_REQUEST + 1
+    )
     try:
         async with asyncio.timeout(LONGEST_WAIT):
             async for chunk in request.stream():
@@ -194,7 +224,9 @@ async def _json(request: Request) -> Any:
     except ClientDisconnect:
         raise HTTPException(400, "the request ended too early.") from None
     except TimeoutError:
-        raise HTTPException(408, f"the request should arrive within {LONGEST_WAIT} seconds.", CLOSE) from None
+        raise HTTPException(
+            408, f"the request should arrive within {LONGEST_WAIT} seconds.", CLOSE
+        ) from None
     try:
         return json.loads(body.decode(), parse_constant=_no_number)
     except (ValueError, RecursionError):
@@ -219,7 +251,9 @@ async def _bad_request(request: Request, error: Any) -> Response:
 
 
 async def _our_mistake(request: Request, error: Any) -> Response:
-    return JSONResponse({"error": f"something went wrong in the server ({type(error).__name__})."}, 500)
+    return JSONResponse(
+        {"error": f"something went wrong in the server ({type(error).__name__})."}, 500
+    )
 
 
 def _as_written(host: str) -> str:
@@ -228,7 +262,8 @@ def _as_written(host: str) -> str:
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
-    """A socket at this port; if none was asked for, at the usual one, or any other if that is taken."""
+    """A socket at this port; if none was asked for, at the usual one, or any other if that is
+    taken."""
     for number in (PORT, 0) if port is None else (port,):
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(
@@ -236,9 +271,11 @@ def _listen(host: str, port: int | None) -> socket.socket:
             )[0]
             if address[0] in NOWHERE:
                 raise ValueError(
-                    f"--host should be the one address that people will type; {host!r} stands for all of them."
+                    f"--host should be the one address that people will type; {host!r} stands for "
+                    "all of them."
                 )
-            # with its protocol said: only then asyncio sends small answers at once, and not 40 ms later
+            # with its protocol said: only then asyncio sends small answers at once, and not 40 ms
+            # later
             door = socket.socket(family, kind, protocol or socket.IPPROTO_TCP)
             door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             door.bind(address)
@@ -248,6 +285,7 @@ def _listen(host: str, port: int | None) -> socket.socket:
             if number == 0 or port is not None:
                 where = f"{host}:{port or PORT}"
                 raise OSError(
-                    f"the page cannot be served at {where} ({error.strerror}): choose another --port or --host."
+                    f"the page cannot be served at {where} ({error.strerror}): choose another "
+                    "--port or --host."
                 ) from None
     raise AssertionError

@@ -1,4 +1,5 @@
-"""What the page asks, and the answers: maps, paths, and what can be taken away. Requests are checked here."""
+"""What the page asks, and the answers: maps, paths, and what can be taken away. Requests are
+checked here."""
 
 import base64
 import math
@@ -44,7 +45,8 @@ MOST_COLOR = 10**6
 """They go round."""
 
 MAP_DEPTH = math.log(1e6)
-"""Magnifications that are a million times smaller than the largest are drawn as that: below lies rounding."""
+"""Magnifications that are a million times smaller than the largest are drawn as that: below lies
+rounding."""
 
 NO_NUMBER = 255
 """The level of a cell that has none."""
@@ -94,8 +96,8 @@ class Session:
         }
 
     def map(self, request: Any) -> dict[str, Any]:
-        """The magnification over the frame, a byte a cell from the bottom row up, the last one where it is no number;
-        nothing if there are more than two coordinates."""
+        """The magnification over the frame, a byte a cell from the bottom row up, the last one
+        where it is no number; nothing if there are more than two coordinates."""
         settings = self._settings(_fields(request, {"settings"}))
         if not self.scene.free:
             return {"cells": None}
@@ -111,18 +113,26 @@ class Session:
         return {"cells": _letters(levels), "side": len(levels)} | told
 
     def path(self, request: Any) -> dict[str, Any]:
-        """The shortest path between two ends; with `near`, the number of an earlier one, beginning from that."""
+        """The shortest path between two ends; with `near`, the number of an earlier one, beginning
+        from that."""
         fields = _fields(request, {"start", "end", "settings", "near"})
         settings, near = self._settings(fields), fields.get("near")
         start, end = self._end(fields, "start"), self._end(fields, "end")
         if near is not None and (isinstance(near, bool) or not isinstance(near, int)):
-            raise RequestError(f"near should be the number of an earlier path; {_brief(near)} arrived.")
+            raise RequestError(
+                f"near should be the number of an earlier path; {_brief(near)} arrived."
+            )
         way = None if near is None else self._ways.get(near)
-        path = self._find(start, end, settings) if way is None else self._search(start, end, settings, way)
+        path = (
+            self._find(start, end, settings)
+            if way is None
+            else self._search(start, end, settings, way)
+        )
         number = None
         if np.isfinite(path.length):
             self._count = number = self._count + 1
-            self._ways.put(number, replace(path, metric=None))  # only its curve is needed: let the metric go
+            # only its curve is needed: let the metric go
+            self._ways.put(number, replace(path, metric=None))
         return {"number": number, "searched": way is None} | self._told(
             path, self._metric(settings), self._place(start), self._place(end)
         )
@@ -132,9 +142,13 @@ class Session:
         fields = _fields(request, {"kind", "paths", "settings"})
         settings, kind, wanted = self._settings(fields), fields.get("kind"), fields.get("paths")
         if not isinstance(kind, str) or kind not in exports.MEDIA:
-            raise RequestError(f"kind should be one of {', '.join(exports.MEDIA)}; {_brief(kind)} arrived.")
+            raise RequestError(
+                f"kind should be one of {', '.join(exports.MEDIA)}; {_brief(kind)} arrived."
+            )
         if not isinstance(wanted, list) or len(wanted) > MOST_PATHS:
-            raise RequestError(f"paths should be a list of at most {MOST_PATHS}; {_brief(wanted)} arrived.")
+            raise RequestError(
+                f"paths should be a list of at most {MOST_PATHS}; {_brief(wanted)} arrived."
+            )
         pairs = [_fields(pair, {"start", "end", "color"}) for pair in wanted]
         colors = [_color(pair.get("color", i)) for i, pair in enumerate(pairs)]
         ends = [(self._end(pair, "start"), self._end(pair, "end")) for pair in pairs]
@@ -147,7 +161,12 @@ class Session:
                 if kind == "csv"
                 else exports.picture(self.scene, self._metric(settings), found, colors, kind)
             )
-        return f"orthodrome_paths.{kind}", exports.MEDIA[kind], content  # not orthodrome.py, which would import itself
+        # not orthodrome.py, which would import itself
+        return (
+            f"orthodrome_paths.{kind}",
+            exports.MEDIA[kind],
+            content,
+        )
 
     def warm_up(self) -> Iterator[None]:
         """Compile what the first click would wait for, in steps between which others may ask."""
@@ -175,7 +194,8 @@ class Session:
             number, default = _number(value, name), values[name]
             if not default / SLIDER_REACH * 0.999 <= number <= default * SLIDER_REACH * 1.001:
                 raise RequestError(
-                    f"{name} should be within a factor of {SLIDER_REACH:g} of {default:g}; {number:g} arrived."
+                    f"{name} should be within a factor of {SLIDER_REACH:g} of {default:g}; "
+                    f"{number:g} arrived."
                 )
             values[name] = number
         return Settings(**values)
@@ -184,24 +204,34 @@ class Session:
         value, count = fields.get(name), len(self.scene.points)
         if isinstance(value, int) and not isinstance(value, bool):
             if not 0 <= value < count:
-                raise RequestError(f"{name} should be a point from 0 to {count - 1}; {_brief(value)} arrived.")
+                raise RequestError(
+                    f"{name} should be a point from 0 to {count - 1}; {_brief(value)} arrived."
+                )
             return value
         if not isinstance(value, list) or len(value) != 2:
-            raise RequestError(f"{name} should be the number of a point, or [x, y]; {_brief(value)} arrived.")
+            raise RequestError(
+                f"{name} should be the number of a point, or [x, y]; {_brief(value)} arrived."
+            )
         if not self.scene.free:
-            raise RequestError(f"{name} should be the number of a point: a place in a projection is none in the data.")
+            raise RequestError(
+                f"{name} should be the number of a point: a place in a projection is none in the "
+                "data."
+            )
         x, y = (_number(coordinate, name) for coordinate in value)
         low, high = self.scene.box
         if not (low[0] <= x <= high[0] and low[1] <= y <= high[1]):
             raise RequestError(
-                f"{name} should lie in the frame, from {low.tolist()} to {high.tolist()}; [{x:g}, {y:g}] arrived."
+                f"{name} should lie in the frame, from {low.tolist()} to {high.tolist()}; [{x:g}, "
+                f"{y:g}] arrived."
             )
         return x, y
 
     # --- work ---
 
     def _metric(self, settings: Settings) -> Metric:
-        return self._metrics.get(settings) or self._metrics.put(settings, self.scene.metric(settings))
+        return self._metrics.get(settings) or self._metrics.put(
+            settings, self.scene.metric(settings)
+        )
 
     def _find(self, start: End, end: End, settings: Settings) -> Path:
         """The shortest path, as the Python lines find it."""
@@ -212,7 +242,9 @@ class Session:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", _boundary.ConvergenceWarning)  # the answer says it
             try:
-                return shortest_path(self._metric(settings), self._place(start), self._place(end), init=near)
+                return shortest_path(
+                    self._metric(settings), self._place(start), self._place(end), init=near
+                )
             except ValueError as error:  # an end where the metric is not positive, say
                 raise RequestError(str(error)) from error
 
@@ -238,7 +270,11 @@ class Session:
         covariance = path.posterior(SPREAD_KNOTS, calibrate=True).covariance(t)
         if np.isfinite(covariance).all():
             told["band"] = _plain(
-                plotting.band(plane.points(path(t)), plane.vectors(path.velocity(t)), plane.covariances(covariance))
+                plotting.band(
+                    plane.points(path(t)),
+                    plane.vectors(path.velocity(t)),
+                    plane.covariances(covariance),
+                )
             )
             told["spread"] = float(np.sqrt(np.trace(covariance, axis1=1, axis2=2).max()))
         return told | self._frames(path, start, end)
@@ -286,15 +322,21 @@ class _Recent:
 def straight_length(metric: Metric, a: Array, b: Array) -> float:
     """The length of the straight line from a to b, (d,) each, by Simpson's rule."""
     t = np.linspace(0.0, 1.0, STRAIGHT_PIECES + 1)[:, None]
-    return float(simpson(metric.norm(a + t * (b - a), np.broadcast_to(b - a, (len(t), len(a)))), x=t[:, 0]))
+    return float(
+        simpson(metric.norm(a + t * (b - a), np.broadcast_to(b - a, (len(t), len(a)))), x=t[:, 0])
+    )
 
 
 def _fields(value: Any, allowed: set[str]) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise RequestError(f"an object with {', '.join(sorted(allowed))} was expected; {_brief(value)} arrived.")
+        raise RequestError(
+            f"an object with {', '.join(sorted(allowed))} was expected; {_brief(value)} arrived."
+        )
     unknown = value.keys() - allowed
     if unknown:
-        raise RequestError(f"{_brief(min(unknown))} is not known; {', '.join(sorted(allowed))} are.")
+        raise RequestError(
+            f"{_brief(min(unknown))} is not known; {', '.join(sorted(allowed))} are."
+        )
     return value
 
 
@@ -305,7 +347,12 @@ def _color(value: Any) -> int:
 
 
 def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MOST or not math.isfinite(value):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or abs(value) > MOST
+        or not math.isfinite(value)
+    ):
         raise RequestError(f"{name} should be a finite number; {_brief(value)} arrived.")
     return float(value)
 

@@ -1,6 +1,8 @@
-"""What every metric has: a core for one point in plain JAX, and a face for arrays of points in NumPy.
+"""What every metric has: a core for one point in plain JAX, and a face for arrays of points in
+NumPy.
 
-A new metric writes `dim` and `tensor_at`; everything else follows, and may be overridden where a faster form exists.
+A new metric writes `dim` and `tensor_at`; everything else follows, and may be overridden where a
+faster form exists.
 """
 
 import abc
@@ -16,11 +18,13 @@ from jaxtyping import Array, Float
 from orthodrome import _boundary, batching, elimination
 
 SYMMETRY_TOLERANCE = 1e-10
-"""A tensor whose two halves differ by more than this, relative to its largest entry, is a mistake and not rounding."""
+"""A tensor whose two halves differ by more than this, relative to its largest entry, is a mistake
+and not rounding."""
 
 
 class Jet(NamedTuple):
-    """L(x, v) = ½ vᵀ M(x) v at one point with its derivatives, all that a Newton step on the energy needs."""
+    """L(x, v) = ½ vᵀ M(x) v at one point with its derivatives, all that a Newton step on the energy
+    needs."""
 
     value: Float[Array, ""]
     x: Float[Array, " d"]
@@ -34,8 +38,8 @@ class Jet(NamedTuple):
 class Metric(eqx.Module):
     """A Riemannian metric M(x) on ℝᵈ.
 
-    The methods that end in `_at` take one point and are plain JAX: jit, vmap and differentiate them in your own
-    precision. The others take any array of points `(..., d)` and return NumPy float64.
+    The methods that end in `_at` take one point and are plain JAX: jit, vmap and differentiate them
+    in your own precision. The others take any array of points `(..., d)` and return NumPy float64.
     """
 
     @property
@@ -53,19 +57,21 @@ class Metric(eqx.Module):
     def concurrent(self) -> bool:
         """Whether its compiled code may run in several threads at once.
 
-        Batched LAPACK calls (Cholesky, eigenvalues), which a function of a user may make, may not: from about d = 16
-        on, two of them at the same time stop XLA for good.
+        Batched LAPACK calls (Cholesky, eigenvalues), which a function of a user may make, may not:
+        from about d = 16 on, two of them at the same time stop XLA for good.
         """
         return False
 
     @property
     def embedded(self) -> bool:
-        """Whether it is the Euclidean pullback of a map `embed_at`: then the energy of a curve needs no tensor."""
+        """Whether it is the Euclidean pullback of a map `embed_at`: then the energy of a curve
+        needs no tensor."""
         return False
 
     @property
     def scale(self) -> Any:
-        """The coordinate distance over which the metric can change: a coarser look may miss something."""
+        """The coordinate distance over which the metric can change: a coarser look may miss
+        something."""
         return np.inf
 
     # --- the core: one point, plain JAX ---
@@ -74,15 +80,18 @@ class Metric(eqx.Module):
     def tensor_at(self, x: Float[Array, " d"]) -> Float[Array, "d d"]:
         """M(x)."""
 
-    def inner_at(self, x: Float[Array, " d"], u: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, ""]:
+    def inner_at(
+        self, x: Float[Array, " d"], u: Float[Array, " d"], v: Float[Array, " d"]
+    ) -> Float[Array, ""]:
         """uᵀ M(x) v."""
         return u @ self.tensor_at(x) @ v
 
     def acceleration_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
-        """f(x, v): the acceleration of the geodesic through x with velocity v, eq. (2) of the paper.
+        """f(x, v): the acceleration of the geodesic through x with velocity v, eq. (2) of the
+        paper.
 
-        Written as d/dt (M v) = ½ ∇ₓ vᵀ M v, so M c'' = ½ ∇ₓ(vᵀ M v) − (D_v M) v: one gradient and one directional
-        derivative, never ∂vec M/∂x (docs/derivations/geodesic_equation.md).
+        Written as d/dt (M v) = ½ ∇ₓ vᵀ M v, so M c'' = ½ ∇ₓ(vᵀ M v) − (D_v M) v: one gradient and
+        one directional derivative, never ∂vec M/∂x (docs/derivations/geodesic_equation.md).
         """
         M, dM = jax.jvp(self.tensor_at, (x,), (v,))
         push = jax.grad(lambda y: 0.5 * self.inner_at(y, v, v))(x)
@@ -123,7 +132,8 @@ class Metric(eqx.Module):
         raise TypeError(f"{type(self).__name__} is not the pullback of a map.")
 
     def at_once(self, dim: int) -> int:
-        """How many points it is good to evaluate at once, at most: with many more, memory would slow them down."""
+        """How many points it is good to evaluate at once, at most: with many more, memory would
+        slow them down."""
         return 2**30
 
     def log_volume_at(self, x: Float[Array, " d"]) -> Float[Array, ""]:
@@ -135,7 +145,8 @@ class Metric(eqx.Module):
         return smallest_eigenvalue(self.tensor_at(x))
 
     def smoother(self, factor: float) -> "Metric | None":
-        """The metric with its `scale` so many times as large, to see past small features; None if there is none."""
+        """The metric with its `scale` so many times as large, to see past small features; None if
+        there is none."""
         return None
 
     def rougher(self) -> "Metric":
@@ -143,7 +154,8 @@ class Metric(eqx.Module):
         return self
 
     def prior_covariance(self, dim: int) -> np.ndarray[Any, Any]:
-        """S, the (d, d) covariance that sets the scale of the Gaussian process; the identity where there is no data."""
+        """S, the (d, d) covariance that sets the scale of the Gaussian process; the identity where
+        there is no data."""
         return np.eye(dim)
 
     # --- the core once more: m points (m, d) that lie near each other, such as those of a curve ---
@@ -170,7 +182,9 @@ class Metric(eqx.Module):
         """M(x)⁻¹ p."""
         return jax.vmap(self.raise_at)(x, p)
 
-    def motion_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> tuple[Any, Callable[[Any], Any]]:
+    def motion_along(
+        self, x: Float[Array, "m d"], v: Float[Array, "m d"]
+    ) -> tuple[Any, Callable[[Any], Any]]:
         """f(x, v), and u ↦ M(x) u."""
         return jax.vmap(self.acceleration_at)(x, v), self.lower_along(x)
 
@@ -183,7 +197,8 @@ class Metric(eqx.Module):
         return jax.vmap(self.jet_at)(x, v)
 
     def variation_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> Jet:
-        """What the second variation of the energy needs of the geodesics through x with velocities v."""
+        """What the second variation of the energy needs of the geodesics through x with velocities
+        v."""
         return self.jet_along(x, v)
 
     def log_volume_along(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
@@ -218,11 +233,16 @@ class Metric(eqx.Module):
         """f(x, v), the geodesic acceleration at each point with velocity v: (..., d) → (..., d)."""
         return self._map(_acceleration, points=points, v=v)
 
-    def accelerations(self, x: np.ndarray[Any, Any], v: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """`acceleration` for the library's own (P, d) arrays: no checks, NaN where there is no number."""
+    def accelerations(
+        self, x: np.ndarray[Any, Any], v: np.ndarray[Any, Any]
+    ) -> np.ndarray[Any, Any]:
+        """`acceleration` for the library's own (P, d) arrays: no checks, NaN where there is no
+        number."""
         return batching.over_points(_acceleration, self, x, v)
 
-    def squared_norms(self, x: np.ndarray[Any, Any], v: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def squared_norms(
+        self, x: np.ndarray[Any, Any], v: np.ndarray[Any, Any]
+    ) -> np.ndarray[Any, Any]:
         """vᵀ M v for the library's own (P, d) arrays: no checks, NaN where there is no number."""
         return batching.over_points(_inner, self, x, v, v)
 
@@ -231,14 +251,20 @@ class Metric(eqx.Module):
         return _boundary.as_points(value, name, self.dim)
 
     def require_positive(self, points: np.ndarray[Any, Any], name: str) -> None:
-        """Refuse points `(P, d)` at which the tensor is not symmetric, finite and positive definite."""
+        """Refuse points `(P, d)` at which the tensor is not symmetric, finite and positive
+        definite."""
         smallest = batching.over_points(_smallest_eigenvalue, self, points)
         bad = np.flatnonzero(~(smallest > 0))
         if len(bad):
             found = smallest[bad[0]]
-            what = "is not finite or not symmetric" if np.isnan(found) else f"has the smallest eigenvalue {found:.3g}"
+            what = (
+                "is not finite or not symmetric"
+                if np.isnan(found)
+                else f"has the smallest eigenvalue {found:.3g}"
+            )
             raise ValueError(
-                f"the metric should be symmetric, finite and positive definite; at {name} = {points[bad[0]]} it {what} "
+                f"the metric should be symmetric, finite and positive definite; at {name} = "
+                f"{points[bad[0]]} it {what} "
                 f"({len(bad)} of {len(points)} such points): {self.cure}."
             )
 
@@ -247,7 +273,8 @@ class Metric(eqx.Module):
     def plot(self, data: Any = None, ax: Any = None, **style: Any) -> Any:
         """Draw what a step costs, and the data over it; returns matplotlib's axes.
 
-        `data` are the points to show, which a `LocalPCA` has itself. See `orthodrome.plotting.scene`.
+        `data` are the points to show, which a `LocalPCA` has itself. See
+        `orthodrome.plotting.scene`.
         """
         from orthodrome import plotting
 
@@ -261,14 +288,17 @@ class Metric(eqx.Module):
     def _map(self, function: Any, **arrays: Any) -> np.ndarray[Any, Any]:
         names = list(arrays)
         points = self.require_points(arrays.pop("points"), "points")
-        vectors = [_boundary.as_points(value, name, points.shape[-1]) for name, value in arrays.items()]
+        vectors = [
+            _boundary.as_points(value, name, points.shape[-1]) for name, value in arrays.items()
+        ]
         flat, shape = _boundary.broadcast([points, *vectors], names)
         out = batching.over_points(function, self, *flat)
         return out.reshape((*shape, *out.shape[1:]))[()]
 
 
 def solve_positive(M: Float[Array, "d d"], y: Float[Array, " d"]) -> Float[Array, " d"]:
-    """M⁻¹ y for a positive definite M; NaN for any other, where an LU solve would return a plausible number."""
+    """M⁻¹ y for a positive definite M; NaN for any other, where an LU solve would return a
+    plausible number."""
     x, pivot = elimination.solve_dense(M, y)
     return jnp.where(pivot > 0, x, jnp.nan)
 
@@ -284,12 +314,15 @@ def smallest_eigenvalue(M: Float[Array, "d d"]) -> Float[Array, ""]:
     return jnp.where(symmetric, jnp.linalg.eigvalsh(M)[0], jnp.nan)
 
 
-# Module-level functions, so that compiled code is shared by all metrics of one kind. Points are (m, d).
+# Module-level functions, so that compiled code is shared by all metrics of one kind. Points are (m,
+# d).
 
 
 def _tensor(metric: Metric, x: Any) -> Any:
     lower = metric.lower_along(x)
-    return jnp.stack([lower(jnp.broadcast_to(axis, x.shape)) for axis in jnp.eye(x.shape[1])], axis=2)
+    return jnp.stack(
+        [lower(jnp.broadcast_to(axis, x.shape)) for axis in jnp.eye(x.shape[1])], axis=2
+    )
 
 
 def _inner(metric: Metric, x: Any, u: Any, v: Any) -> Any:

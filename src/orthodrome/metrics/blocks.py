@@ -25,14 +25,16 @@ ONE_BLOCK = 1024
 
 
 class Blocks(eqx.Module):
-    """All points, as B blocks of C points each, in streets of neighbouring blocks, and the boxes around both."""
+    """All points, as B blocks of C points each, in streets of neighbouring blocks, and the boxes
+    around both."""
 
     points: Any
     """(B, C, D)"""
     inside: Any
     """(B, C): 1, or 0 where the last block is filled up."""
     block_boxes: Any
-    """(2, S, 32, D): the low and the high corner of each block's box; the last street may have empty ones."""
+    """(2, S, 32, D): the low and the high corner of each block's box; the last street may have
+    empty ones."""
     street_boxes: Any
     """(2, S, D)"""
     box: Any
@@ -57,16 +59,21 @@ class Blocks(eqx.Module):
         inside = np.stack([np.arange(BLOCK) < len(leaf) for leaf in leaves]).astype(float)
         boxes = np.stack([blocks.min(axis=1), blocks.max(axis=1)])
         nowhere = np.full((-len(leaves) % STREET, points.shape[1]), np.inf)
-        boxes = np.concatenate([boxes, np.stack([nowhere, -nowhere])], axis=1).reshape(2, -1, STREET, points.shape[1])
+        boxes = np.concatenate([boxes, np.stack([nowhere, -nowhere])], axis=1).reshape(
+            2, -1, STREET, points.shape[1]
+        )
         streets = _around(boxes)
         return Blocks(blocks, inside, boxes, streets, _around(streets))
 
-    def near(self, x: Float[Array, "m D"], sigma: Any, most: Any) -> tuple[Int[Array, " B"], Int[Array, ""]]:
+    def near(
+        self, x: Float[Array, "m D"], sigma: Any, most: Any
+    ) -> tuple[Int[Array, " B"], Int[Array, ""]]:
         """Blocks to sum over for the points x: their numbers first; how many.
 
-        A block at the distance r adds at most C r² exp(−r²/2σ²), what its C points would add at the near end of its
-        box. Whole streets that add less than their share of half of `most` are left out; then, of the other half,
-        blocks of the streets that were not: there are fewer of them, and each has a larger share.
+        A block at the distance r adds at most C r² exp(−r²/2σ²), what its C points would add at the
+        near end of its box. Whole streets that add less than their share of half of `most` are left
+        out; then, of the other half, blocks of the streets that were not: there are fewer of them,
+        and each has a larger share.
         """
         low, high = jnp.min(x, axis=0), jnp.max(x, axis=0)
 
@@ -110,26 +117,30 @@ def _around(boxes: Any) -> Any:
 def _reach(scale: Any, most: Any) -> Any:
     """The u from which on scale · u exp(−u/2) ≤ most; at least 2, where it begins to fall."""
     target = 2 * jnp.log(scale / most)
-    u = 2 * target + 1.6  # more than the solution of u − 2 log u = target, and so is each of the next
+    # more than the solution of u − 2 log u = target, and so is each of the next
+    u = 2 * target + 1.6
     for _ in range(REFINEMENTS):
         u = target + 2 * jnp.log(jnp.maximum(u, 2.0))
     return jnp.maximum(u, 2.0)
 
 
 class Neighbourhood:
-    """The blocks of one set of points, ready for compiled code, and the order in which others are near each other."""
+    """The blocks of one set of points, ready for compiled code, and the order in which others are
+    near each other."""
 
     def __init__(self, points: np.ndarray[Any, Any]) -> None:
         self.blocks = Blocks.of(points)
         self._centres = cKDTree(self.blocks.points.mean(axis=1))
 
     def order(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """A permutation of the points x (P, D) that puts those together that are near the same block."""
+        """A permutation of the points x (P, D) that puts those together that are near the same
+        block."""
         return np.argsort(self._centres.query(np.nan_to_num(x))[1], kind="stable")
 
 
 def neighbourhood(points: np.ndarray[Any, Any]) -> Neighbourhood | None:
-    """The neighbourhood of some points, made once for as long as they live; None if they are few."""
+    """The neighbourhood of some points, made once for as long as they live; None if they are
+    few."""
     if len(points) <= ONE_BLOCK:
         return None
     key = id(points)

@@ -1,4 +1,5 @@
-"""The non-parametric metric of the paper (Sec. 4.1): short where the data are, long where they are not."""
+"""The non-parametric metric of the paper (Sec. 4.1): short where the data are, long where they are
+not."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,8 +20,8 @@ from orthodrome.metrics.blocks import Blocks, neighbourhood
 NEIGHBOURS = 7
 """The default σ reaches the seventh neighbour of a typical point.
 
-With Gaussian weights that counts some 14 points in two dimensions, enough for a local variance and few enough to keep
-the gaps between the arms of the paper's data sets.
+With Gaussian weights that counts some 14 points in two dimensions, enough for a local variance and
+few enough to keep the gaps between the arms of the paper's data sets.
 """
 
 RIDGE = 0.1
@@ -30,7 +31,8 @@ SIGMA_SAMPLE, RHO_SAMPLE = 10_000, 1000
 """How many of the data the defaults are chosen by, evenly picked, if there are twice as many."""
 
 ALONE = 1e-6
-"""A local variance below this fraction of σ² is that of points without neighbours: the rule then takes σ² itself."""
+"""A local variance below this fraction of σ² is that of points without neighbours: the rule then
+takes σ² itself."""
 
 TRUNCATION = 1e-10
 """How much of M may be left out, at most, when far data are not looked at."""
@@ -42,11 +44,12 @@ CHUNK = 64
 """Points along a curve for which near data are gathered together."""
 
 FEW_DATA = 64
-"""Compiled code takes at least so many data, or a multiple that has four binary digits: data sets of nearly the same
-size then share it."""
+"""Compiled code takes at least so many data, or a multiple that has four binary digits: data sets
+of nearly the same size then share it."""
 
 FEW_SLOPES = 8
-"""Up to this dimension all slopes of the local variances cost less than a second look at the data."""
+"""Up to this dimension all slopes of the local variances cost less than a second look at the
+data."""
 
 
 class LocalPCA(Metric):
@@ -54,15 +57,17 @@ class LocalPCA(Metric):
 
     M_dd(x) = (Σₙ wₙ(x) (x_nd − x_d)² + ρ)⁻¹ with wₙ(x) = exp(−‖xₙ − x‖² / 2σ²).
 
-    `data` has shape (n, D). `sigma` is the reach of the weights: smaller follows the data more closely and bends more.
-    `rho` keeps the metric finite where there are no data: 1/√ρ is the cost of a unit step there.
+    `data` has shape (n, D). `sigma` is the reach of the weights: smaller follows the data more
+    closely and bends more. `rho` keeps the metric finite where there are no data: 1/√ρ is the cost
+    of a unit step there.
 
-    Left out, they are chosen from the data so that scaling the data changes nothing but the scale: `sigma` is the
-    median distance to the seventh neighbour (`choose_sigma`), `rho` a tenth of the median local variance at the data
-    (`choose_rho`).
+    Left out, they are chosen from the data so that scaling the data changes nothing but the scale:
+    `sigma` is the median distance to the seventh neighbour (`choose_sigma`), `rho` a tenth of the
+    median local variance at the data (`choose_rho`).
 
-    With more than a thousand data, paths and distances look only at those near them: what is left out changes M by less
-    than `truncation`, relatively (docs/derivations/local_pca.md). The methods that end in `_at` always take all data.
+    With more than a thousand data, paths and distances look only at those near them: what is left
+    out changes M by less than `truncation`, relatively (docs/derivations/local_pca.md). The methods
+    that end in `_at` always take all data.
     """
 
     diagonal: ClassVar[bool] = True
@@ -75,20 +80,29 @@ class LocalPCA(Metric):
     blocks: Blocks | None
     """The data once more, in blocks, where compiled code works on many of them."""
     absent: np.ndarray[Any, Any] | None
-    """(n,): where compiled code works on few of them, ∞ for rows that only fill the array up, 0 for the data."""
+    """(n,): where compiled code works on few of them, ∞ for rows that only fill the array up, 0 for
+    the data."""
 
     def __init__(
-        self, data: Any, sigma: float | None = None, rho: float | None = None, truncation: float = TRUNCATION
+        self,
+        data: Any,
+        sigma: float | None = None,
+        rho: float | None = None,
+        truncation: float = TRUNCATION,
     ) -> None:
-        # NumPy float64, not jnp: outside the float64 scope jnp.asarray would round to float32. Arrays of no dimension
-        # rather than floats: compiled code then serves every σ and ρ.
+        # NumPy float64, not jnp: outside the float64 scope jnp.asarray would round to float32.
+        # Arrays of no dimension rather than floats: compiled code then serves every σ and ρ.
         self.data = _boundary.as_data(data)
         self.data.setflags(write=False)  # compiled code has a copy, which would not see a change
-        self.center = np.median(self.data, axis=0)  # not the mean: one far outlier would cost every point its digits
-        self.sigma = np.asarray(choose_sigma(self.data) if sigma is None else _boundary.as_positive(sigma, "sigma"))
+        # not the mean: one far outlier would cost every point its digits
+        self.center = np.median(self.data, axis=0)
+        self.sigma = np.asarray(
+            choose_sigma(self.data) if sigma is None else _boundary.as_positive(sigma, "sigma")
+        )
         if not 0 < self.sigma**2 < np.inf:
             raise ValueError(
-                f"data should have numbers whose squares are numbers too; sigma would be {self.sigma:g}: rescale them."
+                "data should have numbers whose squares are numbers too; sigma would be "
+                f"{self.sigma:g}: rescale them."
             )
         self.truncation = np.asarray(_boundary.as_positive(truncation, "truncation"))
         self.blocks = self.absent = None
@@ -114,20 +128,23 @@ class LocalPCA(Metric):
 
     @property
     def features(self) -> Float[Array, "n F"]:
-        """(n, 2D + 1): 1, the centred data and their squares. Every sum over the data is a product with this matrix."""
+        """(n, 2D + 1): 1, the centred data and their squares. Every sum over the data is a product
+        with this matrix."""
         centred = jnp.asarray(self.data) - self.center
         return jnp.concatenate([jnp.ones((len(centred), 1)), centred, centred**2], axis=1)
 
     def variance_at(self, x: Float[Array, " D"]) -> Float[Array, " D"]:
         """Σₙ wₙ(x) (xₙ − x)² + ρ, the diagonal of M⁻¹.
 
-        Squares are expanded, so that both the exponents and the sums are products with `features`; for a batch of
-        points vmap turns them into two matrix products. The price is rounding of about 1e-16 Σ wₙ (spread of the
-        data)², which float64 can afford and float32 cannot. It must not turn a sum of squares negative.
+        Squares are expanded, so that both the exponents and the sums are products with `features`;
+        for a batch of points vmap turns them into two matrix products. The price is rounding of
+        about 1e-16 Σ wₙ (spread of the data)², which float64 can afford and float32 cannot. It must
+        not turn a sum of squares negative.
         """
         if x.dtype != jnp.float64:
             raise TypeError(
-                f"LocalPCA needs float64; x is {x.dtype}: call it under `with jax.enable_x64(True):`, or use the "
+                f"LocalPCA needs float64; x is {x.dtype}: call it under `with "
+                "jax.enable_x64(True):`, or use the "
                 "methods for arrays, which see to that."
             )
         D = x.shape[0]
@@ -138,7 +155,9 @@ class LocalPCA(Metric):
 
     def _weights_at(self, x: Float[Array, " D"]) -> Float[Array, " n"]:
         """wₙ at the point x, centred as the data are."""
-        squared_distance = self.features @ jnp.concatenate([jnp.dot(x, x)[None], -2 * x, jnp.ones_like(x)])
+        squared_distance = self.features @ jnp.concatenate(
+            [jnp.dot(x, x)[None], -2 * x, jnp.ones_like(x)]
+        )
         if self.absent is not None:
             squared_distance += self.absent
         return jnp.exp(-squared_distance / (2 * self.sigma**2))
@@ -146,11 +165,14 @@ class LocalPCA(Metric):
     def tensor_at(self, x: Float[Array, " D"]) -> Float[Array, "D D"]:
         return jnp.diag(1 / self.variance_at(x))
 
-    def inner_at(self, x: Float[Array, " D"], u: Float[Array, " D"], v: Float[Array, " D"]) -> Float[Array, ""]:
+    def inner_at(
+        self, x: Float[Array, " D"], u: Float[Array, " D"], v: Float[Array, " D"]
+    ) -> Float[Array, ""]:
         return jnp.sum(u * v / self.variance_at(x))
 
     def acceleration_at(self, x: Float[Array, " D"], v: Float[Array, " D"]) -> Float[Array, " D"]:
-        """With S = variance: c'' = S ∘ (v ∘ D_v S / S² − ½ ∇ₓ(S·q)), q = (v / S)² held fixed: O(nD) a point."""
+        """With S = variance: c'' = S ∘ (v ∘ D_v S / S² − ½ ∇ₓ(S·q)), q = (v / S)² held fixed: O(nD)
+        a point."""
         S, dS = jax.jvp(self.variance_at, (x,), (v,))
         _, pull = jax.vjp(self.variance_at, x)
         (slope,) = pull((v / S) ** 2)
@@ -175,7 +197,10 @@ class LocalPCA(Metric):
         if near is not None:
             return eqx.tree_at(lambda metric: metric.blocks, self, near.blocks, is_leaf=_is_none)
         n = len(self.data)
-        rows, absent = np.minimum(np.arange(_round(n)), n - 1), np.where(np.arange(_round(n)) < n, 0.0, np.inf)
+        rows, absent = (
+            np.minimum(np.arange(_round(n)), n - 1),
+            np.where(np.arange(_round(n)) < n, 0.0, np.inf),
+        )
         filled = eqx.tree_at(lambda metric: metric.data, self, self.data[rows])
         return eqx.tree_at(lambda metric: metric.absent, filled, absent, is_leaf=_is_none)
 
@@ -196,7 +221,9 @@ class LocalPCA(Metric):
     def smallest_eigenvalue_along(self, x: Float[Array, "m D"]) -> Float[Array, " m"]:
         return 1 / jnp.max(self._in_chunks(self._variances, x), axis=1)
 
-    def motion_along(self, x: Float[Array, "m D"], v: Float[Array, "m D"]) -> tuple[Any, Callable[[Any], Any]]:
+    def motion_along(
+        self, x: Float[Array, "m D"], v: Float[Array, "m D"]
+    ) -> tuple[Any, Callable[[Any], Any]]:
         f, S = self._in_chunks(self._motions, x, v)
         return f, lambda u: u / S
 
@@ -207,7 +234,8 @@ class LocalPCA(Metric):
         return self._in_chunks(self._jets, x, v)
 
     def _in_chunks(self, function: Callable[..., Any], *arrays: Any) -> Any:
-        """The function of some points, for so many of them at a time that all it needs stays in the cache."""
+        """The function of some points, for so many of them at a time that all it needs stays in the
+        cache."""
         m = len(arrays[0])
         most = CHUNK if self.blocks is not None else max(1, IN_CACHE // len(self.data))
         count = -(-m // most)
@@ -220,13 +248,20 @@ class LocalPCA(Metric):
         return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:m], out)
 
     def _sum(self, x: Any, columns: Callable[[Any, Any], Any]) -> Any:
-        """Σₙ columns(wₙ, yₙ) for the points x, where y and x are measured from the middle of x; and that x.
+        """Σₙ columns(wₙ, yₙ) for the points x, where y and x are measured from the middle of x; and
+        that x.
 
-        Measured from there, the expanded squares keep their digits: what is far away has no weight. A point that is
-        nowhere near the data, or no number, has no say in where the middle is: the others must not suffer from it.
+        Measured from there, the expanded squares keep their digits: what is far away has no weight.
+        A point that is
+        nowhere near the data, or no number, has no say in where the middle is: the others must not
+        suffer from it.
         """
         points = x
-        low, high = self.blocks.box if self.blocks else (jnp.min(self.data, axis=0), jnp.max(self.data, axis=0))
+        low, high = (
+            self.blocks.box
+            if self.blocks
+            else (jnp.min(self.data, axis=0), jnp.max(self.data, axis=0))
+        )
         middle = jnp.mean(jnp.clip(jnp.where(jnp.isnan(x), low, x), low, high), axis=0)
         middle = jax.lax.stop_gradient(middle)  # nothing depends on it
         x = x - middle
@@ -234,7 +269,11 @@ class LocalPCA(Metric):
 
         def term(data: Any, inside: Any) -> Any:
             y = data - middle
-            squares = jnp.sum(y**2, axis=1) if self.absent is None else jnp.sum(y**2, axis=1) + self.absent
+            squares = (
+                jnp.sum(y**2, axis=1)
+                if self.absent is None
+                else jnp.sum(y**2, axis=1) + self.absent
+            )
             exponent = x @ y.T - half[:, None] - 0.5 * squares
             w = jnp.exp(exponent / self.sigma**2)
             return columns(w, y) if inside is None else columns(w * inside, y)
@@ -273,7 +312,11 @@ class LocalPCA(Metric):
         x, sums = self._sum(x, lambda w, y: w @ moments.with_squares(y))
         _, first, squares = self._about(x, sums)
         S = jnp.maximum(squares, 0.0) + self.rho
-        return 0.5 * jnp.sum(v**2 / S, axis=1), -0.5 * self._pulled(start, x, (v / S) ** 2, first), v / S
+        return (
+            0.5 * jnp.sum(v**2 / S, axis=1),
+            -0.5 * self._pulled(start, x, (v / S) ** 2, first),
+            v / S,
+        )
 
     def _about(self, x: Any, sums: Any) -> tuple[Any, Any, Any]:
         """Σ w, Σ w r and Σ w r² from sums over the columns 1, y, y²."""
@@ -297,7 +340,8 @@ class LocalPCA(Metric):
         return v * (slope @ v) / S - 0.5 * S * ((v / S) ** 2 @ slope), S
 
     def _jets(self, x: Any, v: Any) -> Jet:
-        """Closed forms (docs/derivations/energy.md) from moments of the data up to the fourth order."""
+        """Closed forms (docs/derivations/energy.md) from moments of the data up to the fourth
+        order."""
         D = x.shape[1]
         start = x
         if D <= moments.FEW:
@@ -354,7 +398,8 @@ def _round(n: int) -> int:
 
 
 def choose_sigma(data: np.ndarray[Any, Any]) -> float:
-    """The median, over the data, of the distance to the seventh neighbour that is not the point itself."""
+    """The median, over the data, of the distance to the seventh neighbour that is not the point
+    itself."""
     k = min(NEIGHBOURS, len(data) - 1)
     sample = data[:: max(1, len(data) // SIGMA_SAMPLE)]
     distances = np.asarray(cKDTree(data).query(sample, k=k + 1)[0])
@@ -366,11 +411,11 @@ def choose_sigma(data: np.ndarray[Any, Any]) -> float:
 
 
 def choose_rho(metric: LocalPCA) -> float:
-    """A tenth of the median local variance at the data: small against the metric there, large enough to bound it."""
+    """A tenth of the median local variance at the data: small against the metric there, large
+    enough to bound it."""
     sample = metric.data[:: max(1, len(metric.data) // RHO_SAMPLE)]
-    local = (batching.over_points(_variances, metric, sample) - metric.rho).mean(
-        axis=1
-    )  # a constant column has none of its own
+    # a constant column has none of its own
+    local = (batching.over_points(_variances, metric, sample) - metric.rho).mean(axis=1)
     typical, reach = float(np.median(local)), float(metric.sigma) ** 2
     return RIDGE * (typical if typical > ALONE * reach else reach)
 

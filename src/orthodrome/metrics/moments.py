@@ -1,4 +1,5 @@
-"""Sums over weighed data, Σ w, Σ w y, Σ w y yᵀ, …: as columns of one matrix product, as tables, about another point."""
+"""Sums over weighed data, Σ w, Σ w y, Σ w y yᵀ, …: as columns of one matrix product, as tables,
+about another point."""
 
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -25,11 +26,17 @@ class Moments(NamedTuple):
 
 
 def about(x: Any, one: Any, y: Any, yy: Any, yyy: Any) -> Moments:
-    """From moments about the origin: Σ w, Σ w y, Σ w y yᵀ and Σ w yᵢ yⱼ yₖ, or only the Σ w yᵢ² yⱼ of them."""
+    """From moments about the origin: Σ w, Σ w y, Σ w y yᵀ and Σ w yᵢ yⱼ yₖ, or only the Σ w yᵢ² yⱼ
+    of them."""
     first, squares = y - one * x, jnp.diagonal(yy)
     cubes = yyy if yyy.ndim == 2 else jnp.einsum("iij->ij", yyy)
     # Σ w (yᵢ² − 2 xᵢ yᵢ + xᵢ²) rⱼ
-    third = cubes - jnp.outer(squares, x) - 2 * x[:, None] * (yy - jnp.outer(y, x)) + jnp.outer(x**2, first)
+    third = (
+        cubes
+        - jnp.outer(squares, x)
+        - 2 * x[:, None] * (yy - jnp.outer(y, x))
+        + jnp.outer(x**2, first)
+    )
     return Moments(one, first, second_about(x, one, y, yy), third)
 
 
@@ -87,10 +94,17 @@ def tables(raw: Float[Array, " F"], dim: int, order: int) -> list[Any]:
 
 
 @lru_cache
-def _without_repetition(dim: int, order: int) -> tuple[list[tuple[int, ...]], list[np.ndarray[Any, Any]]]:
-    """Each monomial once, as a sorted tuple of coordinates, and where the tables find their entries."""
+def _without_repetition(
+    dim: int, order: int
+) -> tuple[list[tuple[int, ...]], list[np.ndarray[Any, Any]]]:
+    """Each monomial once, as a sorted tuple of coordinates, and where the tables find their
+    entries."""
     axes = range(dim)
-    tables: list[list[tuple[int, ...]]] = [[()], [(i,) for i in axes], [(i, j) for i in axes for j in axes]]
+    tables: list[list[tuple[int, ...]]] = [
+        [()],
+        [(i,) for i in axes],
+        [(i, j) for i in axes for j in axes],
+    ]
     if order == 3:
         tables.append([(i, i, j) for i in axes for j in axes])
     if order == 4:
@@ -98,6 +112,11 @@ def _without_repetition(dim: int, order: int) -> tuple[list[tuple[int, ...]], li
         tables.append([*triples])
         tables.append([(i, i, j, k) for i, j, k in triples])
     number: dict[tuple[int, ...], int] = {}
-    places = [[number.setdefault(tuple(sorted(entry)), len(number)) for entry in table] for table in tables]
+    places = [
+        [number.setdefault(tuple(sorted(entry)), len(number)) for entry in table]
+        for table in tables
+    ]
     ranks = [0, 1, 2, 2] if order == 3 else [0, 1, 2, 3, 3]
-    return list(number), [np.reshape(p, (dim,) * rank) for p, rank in zip(places, ranks, strict=False)]
+    return list(number), [
+        np.reshape(p, (dim,) * rank) for p, rank in zip(places, ranks, strict=False)
+    ]

@@ -15,12 +15,12 @@ from orthodrome.metrics.base import Jet, Metric, log_volume, smallest_eigenvalue
 from orthodrome.metrics.tensor import output_shape
 
 CHUNK = 2**22
-"""Numbers in the derivatives that are held at once, those of the map's widest layer: bounds memory (32 MiB), however
-many outputs the map has."""
+"""Numbers in the derivatives that are held at once, those of the map's widest layer: bounds memory
+(32 MiB), however many outputs the map has."""
 
 CACHED = 2**16
-"""Numbers in the derivatives that are formed at once where they need not be held, those of the map's widest layer: they
-should stay in a core's cache."""
+"""Numbers in the derivatives that are formed at once where they need not be held, those of the
+map's widest layer: they should stay in a core's cache."""
 
 
 LOOPS = "scan", "while"
@@ -30,21 +30,25 @@ LOOPS = "scan", "while"
 class Pullback(Metric):
     """The metric M = JᵀJ that a map g: ℝᵈ → ℝᴰ pulls back: a step in x costs what it moves g(x).
 
-    `mean` is a JAX function of one point `(d,)`, with an output of any shape (flattened). With `std`, the pair is a
-    stochastic generator y = mean(x) + std(x) ∘ ε, and M = JμᵀJμ + JσᵀJσ is its expected metric (Sec. 4.2 of the paper;
-    `std` is the standard deviation, not the variance). That is the pullback of the stacked map (mean, std).
+    `mean` is a JAX function of one point `(d,)`, with an output of any shape (flattened). With
+    `std`, the pair is a stochastic generator y = mean(x) + std(x) ∘ ε, and M = JμᵀJμ + JσᵀJσ is its
+    expected metric (Sec. 4.2 of the paper; `std` is the standard deviation, not the variance). That
+    is the pullback of the stacked map (mean, std).
 
-    `ambient` measures the output space instead of the Euclidean metric: positive weights of the output's shape, or a
-    metric with a diagonal tensor such as `LocalPCA` of the data. Then M = Jᵀ A J, with A at the mean.
-    `ridge` adds ridge · I to M, for directions in which the map is flat: without it, a step there costs nothing, M is
-    not positive and there is no shortest path. Zero, the default, adds nothing.
+    `ambient` measures the output space instead of the Euclidean metric: positive weights of the
+    output's shape, or a metric with a diagonal tensor such as `LocalPCA` of the data. Then M = Jᵀ A
+    J, with A at the mean. `ridge` adds ridge · I to M, for directions in which the map is flat:
+    without it, a step there costs nothing, M is not positive and there is no shortest path. Zero,
+    the default, adds nothing.
 
-    Both maps should be pure functions. They are compiled once: weights that live in an object and change later are not
-    seen, unless the object is a JAX pytree (an equinox module, or `jax.tree_util.Partial` of a function and its
-    weights).
+    Both maps should be pure functions. They are compiled once: weights that live in an object and
+    change later are not seen, unless the object is a JAX pytree (an equinox module, or
+    `jax.tree_util.Partial` of a function and its weights).
     """
 
-    cure: ClassVar[str] = "where the map is flat, pass a ridge; else mend the map or leave those points out"
+    cure: ClassVar[str] = (
+        "where the map is flat, pass a ridge; else mend the map or leave those points out"
+    )
 
     mean: Callable[[Any], Any]
     std: Callable[[Any], Any] | None
@@ -62,7 +66,9 @@ class Pullback(Metric):
         ridge: float = 0.0,
     ) -> None:
         if any(kind.__module__.startswith("torch.") for kind in type(mean).__mro__):
-            raise TypeError("mean is a PyTorch module: pass orthodrome.from_torch(module, example).")
+            raise TypeError(
+                "mean is a PyTorch module: pass orthodrome.from_torch(module, example)."
+            )
         self.mean = _boundary.require_callable(mean, "mean")
         self.std = None if std is None else _boundary.require_callable(std, "std")
         self.ambient = _require_ambient(ambient)
@@ -71,7 +77,9 @@ class Pullback(Metric):
     def __repr__(self) -> str:
         maps = ", ".join(_name(g) for g in (self.mean, self.std) if g is not None)
         ambient = "" if self.ambient is None else f", ambient={_name(self.ambient)}"
-        return f"Pullback({maps}{ambient}{'' if self.ridge is None else f', ridge={self.ridge:.4g}'})"
+        return (
+            f"Pullback({maps}{ambient}{'' if self.ridge is None else f', ridge={self.ridge:.4g}'})"
+        )
 
     @property
     def dim(self) -> None:
@@ -80,7 +88,9 @@ class Pullback(Metric):
 
     @property
     def concurrent(self) -> bool:
-        parts = [self.mean] + [part for part in (self.std, self.ambient) if callable(part) or isinstance(part, Metric)]
+        parts = [self.mean] + [
+            part for part in (self.std, self.ambient) if callable(part) or isinstance(part, Metric)
+        ]
         return all(getattr(part, "concurrent", False) for part in parts)
 
     @property
@@ -88,8 +98,9 @@ class Pullback(Metric):
         return not isinstance(self.ambient, Metric)
 
     def embed_at(self, x: Float[Array, " d"]) -> Float[Array, " D"]:
-        """The map whose Euclidean pullback this is, unless the ambient metric varies: its output, flattened, with
-        whatever else costs something beneath it: the standard deviations, and √ridge · x."""
+        """The map whose Euclidean pullback this is, unless the ambient metric varies: its output,
+        flattened, with whatever else costs something beneath it: the standard deviations, and
+        √ridge · x."""
         maps = [self.mean] if self.std is None else [self.mean, self.std]
         parts = [jnp.ravel(jnp.asarray(g(x), dtype=x.dtype)) for g in maps]
         if self.ambient is not None and self.embedded:
@@ -112,7 +123,9 @@ class Pullback(Metric):
     def tensor_at(self, x: Float[Array, " d"]) -> Float[Array, "d d"]:
         return self._square(x, jax.jacfwd(self.embed_at)(x))
 
-    def inner_at(self, x: Float[Array, " d"], u: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, ""]:
+    def inner_at(
+        self, x: Float[Array, " d"], u: Float[Array, " d"], v: Float[Array, " d"]
+    ) -> Float[Array, ""]:
         _, push = jax.linearize(self.embed_at, x)
         return push(u) @ push(v) if self.embedded else push(u) @ (self._weights_at(x) * push(v))
 
@@ -120,7 +133,8 @@ class Pullback(Metric):
         return self._motion_at(x, v)[0]
 
     def _motion_at(self, x: Any, v: Any) -> tuple[Any, Any]:
-        """c'' and M. c'' = −M⁻¹ Jᵀ g''[v, v]: d passes for J and one of second order (docs/derivations/pullback.md)."""
+        """c'' and M. c'' = −M⁻¹ Jᵀ g''[v, v]: d passes for J and one of second order
+        (docs/derivations/pullback.md)."""
         J, bend = jax.jacfwd(self.embed_at)(x), self._bend_at(x, v)
         M = self._square(x, J)
         if self.embedded:
@@ -136,12 +150,14 @@ class Pullback(Metric):
         return jax.jvp(velocity, (x,), (v,))[1]
 
     def variation_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Jet:
-        """As in `Metric`; in a Euclidean space without third derivatives (docs/derivations/pullback.md)."""
+        """As in `Metric`; in a Euclidean space without third derivatives
+        (docs/derivations/pullback.md)."""
         if not self.embedded:
             return super().variation_at(x, v)
         J, bend = jax.jacfwd(self.embed_at)(x), self._bend_at(x, v)
         M, push = J.T @ J, J @ v
-        across = bend - J @ solve_positive(M, J.T @ bend)  # the acceleration in the large space, normal to the surface
+        # the acceleration in the large space, normal to the surface
+        across = bend - J @ solve_positive(M, J.T @ bend)
 
         def along(y: Any) -> tuple[Any, Any]:
             g = lambda z: jax.jvp(self.embed_at, (z,), (v,))
@@ -152,7 +168,11 @@ class Pullback(Metric):
 
     def rougher(self) -> Metric:
         rough = eqx.tree_at(lambda metric: metric.mean, self, _InSingle(self.mean))
-        return rough if self.std is None else eqx.tree_at(lambda metric: metric.std, rough, _InSingle(self.std))
+        return (
+            rough
+            if self.std is None
+            else eqx.tree_at(lambda metric: metric.std, rough, _InSingle(self.std))
+        )
 
     # --- many points: as many at once as their Jacobians have room ---
 
@@ -160,7 +180,9 @@ class Pullback(Metric):
         M = self._each(self.tensor_at, x)
         return lambda u: jnp.einsum("mij,mj->mi", M, u)
 
-    def motion_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> tuple[Any, Callable[[Any], Any]]:
+    def motion_along(
+        self, x: Float[Array, "m d"], v: Float[Array, "m d"]
+    ) -> tuple[Any, Callable[[Any], Any]]:
         f, M = self._each(self._motion_at, x, v)
         return f, lambda u: jnp.einsum("mij,mj->mi", M, u)
 
@@ -192,7 +214,8 @@ class Pullback(Metric):
         return jax.lax.map(log_volume, self._each(self.tensor_at, x))
 
     def smallest_eigenvalue_along(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
-        return jax.lax.map(smallest_eigenvalue, self._each(self.tensor_at, x))  # one by one: see `concurrent`
+        # one by one: see `concurrent`
+        return jax.lax.map(smallest_eigenvalue, self._each(self.tensor_at, x))
 
     def _each(self, function: Callable[..., Any], *rows: Any) -> Any:
         return in_chunks(function, self.at_once(rows[0].shape[-1]), *rows)
@@ -207,19 +230,29 @@ class Pullback(Metric):
     def require_points(self, value: Any, name: str) -> np.ndarray[Any, Any]:
         points = _boundary.as_points(value, name, getattr(self.mean, "dim", None))
         d = points.shape[-1]
-        shapes = [output_shape(g, d, f"the metric's map, given {name},") for g in (self.mean, self.std) if g]
+        shapes = [
+            output_shape(g, d, f"the metric's map, given {name},")
+            for g in (self.mean, self.std)
+            if g
+        ]
         sizes = [int(np.prod(shape)) for shape in shapes]
         if len(set(sizes)) > 1:
-            raise ValueError(f"mean and std should have outputs of the same size; {shapes[0]} and {shapes[1]} arrived.")
+            raise ValueError(
+                f"mean and std should have outputs of the same size; {shapes[0]} and {shapes[1]} "
+                "arrived."
+            )
         if sum(sizes) < d and self.ridge is None:
             raise ValueError(
-                f"{name} has {d} coordinates and the metric's map has only {sum(sizes)} outputs: the pullback metric "
+                f"{name} has {d} coordinates and the metric's map has only {sum(sizes)} outputs: "
+                "the pullback metric "
                 f"would not be positive definite; pass points with fewer coordinates, or a ridge."
             )
         allowed = (None, sizes[0]) if isinstance(self.ambient, Metric) else (1, sizes[0])
         measured = self.ambient.dim if isinstance(self.ambient, Metric) else np.size(self.ambient)
         if self.ambient is not None and measured not in allowed:
-            raise ValueError(f"ambient measures {measured} coordinates; the metric's map has {sizes[0]} outputs.")
+            raise ValueError(
+                f"ambient measures {measured} coordinates; the metric's map has {sizes[0]} outputs."
+            )
         return points
 
 
@@ -255,7 +288,8 @@ def widest(g: Callable[[Any], Any], dim: int) -> int:
                 sizes += [var.aval.size for var in step.outvars]
                 for part in filter(_program, jax.tree.leaves(step.params, is_leaf=_program)):
                     inner = getattr(part, "jaxpr", part)
-                    # a part takes the last of the step's inputs; in a loop, what does not move at first may later
+                    # a part takes the last of the step's inputs; in a loop, what does not move at
+                    # first may later
                     given = moving if step.primitive.name not in LOOPS else []
                     sizes.append(largest(inner, ([True] * len(inner.invars) + given)[len(given) :]))
         return max(sizes)
@@ -281,13 +315,17 @@ def _require_ambient(ambient: Any) -> Any:
     if isinstance(ambient, Metric):
         if not ambient.diagonal:
             raise TypeError(
-                "ambient should be a metric with a diagonal tensor, such as LocalPCA, or positive weights; "
+                "ambient should be a metric with a diagonal tensor, such as LocalPCA, or positive "
+                "weights; "
                 f"{type(ambient).__name__} arrived."
             )
         return ambient
     weights = np.ravel(_boundary.as_floats(ambient, "ambient"))
     if not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise ValueError("ambient should be positive, finite weights of the output's coordinates; others arrived.")
+        raise ValueError(
+            "ambient should be positive, finite weights of the output's coordinates; others "
+            "arrived."
+        )
     return weights
 
 

@@ -10,14 +10,17 @@ import numpy as np
 HALF_LOG_TAU = 0.5 * np.log(2 * np.pi)
 
 LEAST_LOG_STD = -5.0
-"""The decoder may not be surer than e⁻⁵ of the data's range: points it hits exactly would make the loss infinite."""
+"""The decoder may not be surer than e⁻⁵ of the data's range: points it hits exactly would make the
+loss infinite."""
 
 
 def gaussian(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
     """Of encoder and mean, with one standard deviation for everything."""
     z, divergence = _posterior(networks["encoder"], rows, key)
     log_std = jnp.maximum(networks["log_std"], LEAST_LOG_STD)
-    return jnp.mean(_negative_log_normal(rows, jax.vmap(networks["mean"])(z), log_std) + kl_weight * divergence)
+    return jnp.mean(
+        _negative_log_normal(rows, jax.vmap(networks["mean"])(z), log_std) + kl_weight * divergence
+    )
 
 
 def bernoulli(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
@@ -26,16 +29,23 @@ def bernoulli(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
     logits = jax.vmap(dataclasses.replace(networks["mean"], output="linear"))(z)
     surprise = jnp.sum(jax.nn.softplus(logits) - rows * logits, axis=1)
     spread = jnp.mean((rows - jax.nn.sigmoid(logits)) ** 2)
-    follow = (networks["log_std"] - jax.lax.stop_gradient(0.5 * jnp.log(spread))) ** 2  # where the variance begins
+    follow = (
+        networks["log_std"] - jax.lax.stop_gradient(0.5 * jnp.log(spread))
+    ) ** 2  # where the variance begins
     return jnp.mean(surprise + kl_weight * divergence) + follow
 
 
 def variance(learned: Any, held: Any, rows: Any, key: Any) -> Any:
-    """Of the standard deviation as a function of the latent point, with encoder and mean held fixed."""
+    """Of the standard deviation as a function of the latent point, with encoder and mean held
+    fixed."""
     networks, std = held
     z, _ = _posterior(networks["encoder"], rows, key)
     log_std = jnp.log(jax.vmap(std.with_learned(learned))(z))
-    return jnp.mean(_negative_log_normal(rows, jax.vmap(networks["mean"])(z), jnp.maximum(log_std, LEAST_LOG_STD)))
+    return jnp.mean(
+        _negative_log_normal(
+            rows, jax.vmap(networks["mean"])(z), jnp.maximum(log_std, LEAST_LOG_STD)
+        )
+    )
 
 
 def _posterior(encoder: Any, rows: Any, key: Any) -> tuple[Any, Any]:

@@ -1,4 +1,5 @@
-"""The networks of a variational autoencoder: functions of one point, in plain JAX, whose weights are their leaves."""
+"""The networks of a variational autoencoder: functions of one point, in plain JAX, whose weights
+are their leaves."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -19,7 +20,8 @@ ACTIVATIONS = {
     "relu": jax.nn.relu,
     "linear": lambda x: x,
 }
-"""By name, so that a network can be written to a file, and two of the same shape share their compiled code."""
+"""By name, so that a network can be written to a file, and two of the same shape share their
+compiled code."""
 
 
 class MLP(eqx.Module):
@@ -36,7 +38,10 @@ class MLP(eqx.Module):
         keys = jax.random.split(key, len(sizes) - 1)
         spread = [(2.0 / (into + out)) ** 0.5 for into, out in pairwise(sizes)]
         shapes = list(zip(sizes[1:], sizes[:-1], strict=True))
-        weights = [s * jax.random.normal(k, shape) for k, s, shape in zip(keys, spread, shapes, strict=True)]
+        weights = [
+            s * jax.random.normal(k, shape)
+            for k, s, shape in zip(keys, spread, shapes, strict=True)
+        ]
         return cls(weights, [jnp.zeros(out) for out in sizes[1:]], activation, output)
 
     def __call__(self, x: Float[Array, " a"]) -> Float[Array, " b"]:
@@ -62,7 +67,8 @@ class Encoder(eqx.Module):
 
 
 class Mean(eqx.Module):
-    """z ↦ the mean of p(x | z): a network in the box that the data fill, moved and stretched to their own units."""
+    """z ↦ the mean of p(x | z): a network in the box that the data fill, moved and stretched to
+    their own units."""
 
     concurrent: ClassVar[bool] = True
 
@@ -77,11 +83,14 @@ class Mean(eqx.Module):
 
     def __call__(self, z: Float[Array, " d"]) -> Float[Array, " D"]:
         """The decoder's mean at one latent point."""
-        return jnp.asarray(self.center, z.dtype) + jnp.asarray(self.scale, z.dtype) * self.network(z)
+        return jnp.asarray(self.center, z.dtype) + jnp.asarray(self.scale, z.dtype) * self.network(
+            z
+        )
 
 
 class NetworkStd(eqx.Module):
-    """z ↦ the standard deviation of p(x | z), by a network. Far from the data it says nothing in particular."""
+    """z ↦ the standard deviation of p(x | z), by a network. Far from the data it says nothing in
+    particular."""
 
     concurrent: ClassVar[bool] = True
 
@@ -105,8 +114,9 @@ class NetworkStd(eqx.Module):
 class RBFStd(eqx.Module):
     """z ↦ the standard deviation of p(x | z), large away from the data (Arvanitidis et al. 2018).
 
-    The precision β(z) = W φ(z) + ζ is a sum of bumps φₖ(z) = exp(−λₖ ‖z − cₖ‖²) around centres among the latent codes,
-    with positive weights W; σ = β^(−½). Beyond the bumps only the floor ζ is left.
+    The precision β(z) = W φ(z) + ζ is a sum of bumps φₖ(z) = exp(−λₖ ‖z − cₖ‖²) around centres
+    among the latent codes, with positive weights W; σ = β^(−½). Beyond the bumps only the floor ζ
+    is left.
     """
 
     concurrent: ClassVar[bool] = True
@@ -133,7 +143,8 @@ class RBFStd(eqx.Module):
     def __call__(self, z: Float[Array, " d"]) -> Float[Array, " D"]:
         """The decoder's standard deviation at one latent point."""
         centers, decays, weights, floor, scale = (
-            jnp.asarray(leaf, z.dtype) for leaf in (self.centers, self.decays, self.weights, self.floor, self.scale)
+            jnp.asarray(leaf, z.dtype)
+            for leaf in (self.centers, self.decays, self.weights, self.floor, self.scale)
         )
         bumps = jnp.exp(-decays * jnp.sum((z - centers) ** 2, axis=1))
         return scale / jnp.sqrt(weights @ bumps + floor)

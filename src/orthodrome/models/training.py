@@ -1,4 +1,5 @@
-"""Training: a loss, parameters and data in; the parameters that did best on data kept aside, and the history, out."""
+"""Training: a loss, parameters and data in; the parameters that did best on data kept aside, and
+the history, out."""
 
 import dataclasses
 from collections.abc import Callable
@@ -15,7 +16,8 @@ from orthodrome.progress import Report
 Loss = Callable[..., Any]
 
 PROBES = 4
-"""Samples of the noise for each point in the loss on the data kept aside: one alone would be too rough a judge."""
+"""Samples of the noise for each point in the loss on the data kept aside: one alone would be too
+rough a judge."""
 
 INTERRUPTED, DIVERGED = "interrupted", "the loss is no longer finite: lower learning_rate"
 
@@ -46,9 +48,16 @@ class History:
 
 
 def minimise(
-    loss: Loss, params: Any, held: Any, data: tuple[Any, Any], key: Any, schedule: Schedule, report: Report
+    loss: Loss,
+    params: Any,
+    held: Any,
+    data: tuple[Any, Any],
+    key: Any,
+    schedule: Schedule,
+    report: Report,
 ) -> tuple[Any, History]:
-    """Adam on `loss(params, held, batch, key)` until it stops improving on the data kept aside, the second of `data`.
+    """Adam on `loss(params, held, batch, key)` until it stops improving on the data kept aside, the
+    second of `data`.
 
     `loss` should be a function that is the same object in every call, so that it is compiled once.
 
@@ -87,7 +96,15 @@ def minimise(
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _some_epochs(
-    loss: Loss, size: int, epochs: int, params: Any, held: Any, state: Any, data: Any, key: Any, rate: Any
+    loss: Loss,
+    size: int,
+    epochs: int,
+    params: Any,
+    held: Any,
+    state: Any,
+    data: Any,
+    key: Any,
+    rate: Any,
 ) -> tuple[Any, Any, Any]:
     """A few epochs of batches of one size; the rows that are left over are others in each epoch."""
     steps = len(data) // size
@@ -110,4 +127,6 @@ def _some_epochs(
 
 @partial(jax.jit, static_argnums=0)
 def _validate(loss: Loss, params: Any, held: Any, data: Any, key: Any) -> Any:
-    return jnp.mean(jax.lax.map(lambda k: loss(params, held, data, k), jax.random.split(key, PROBES)))
+    return jnp.mean(
+        jax.lax.map(lambda k: loss(params, held, data, k), jax.random.split(key, PROBES))
+    )

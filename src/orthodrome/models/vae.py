@@ -1,4 +1,5 @@
-"""The variational autoencoder of Sec. 4.2: learn a latent space, and the metric that the decoder gives it."""
+"""The variational autoencoder of Sec. 4.2: learn a latent space, and the metric that the decoder
+gives it."""
 
 import dataclasses
 import json
@@ -29,11 +30,12 @@ MODEL, FORMAT = "orthodrome.VAE", 1
 """What a file says it holds, and the version of its layout."""
 
 REACH = 2.0
-"""The bumps of the precision decay over so many times their cluster's mean spread: neighbouring ones should overlap."""
+"""The bumps of the precision decay over so many times their cluster's mean spread: neighbouring
+ones should overlap."""
 
 WARM_UP = (("warm-up", 0.1), ("mean", 1.0))
-"""Shares of the divergence in the loss, one training after the other. With all of it from the start, networks that have
-learned nothing yet give up the latent space and never come back."""
+"""Shares of the divergence in the loss, one training after the other. With all of it from the
+start, networks that have learned nothing yet give up the latent space and never come back."""
 
 FIRST_LOG_STD = -1.0
 """Of the decoder before training, in units of half the data's range."""
@@ -43,13 +45,16 @@ ROWS = 256
 
 
 class VAE(TransformerMixin, BaseEstimator):
-    """A variational autoencoder, a scikit-learn estimator whose `metric()` measures its latent space.
+    """A variational autoencoder, a scikit-learn estimator whose `metric()` measures its latent
+    space.
 
-    The decoder's mean is trained first, together with the encoder, with one variance for everything; then, with both
-    held fixed, the variance as a function of the latent point. With `variance="rbf"` that grows away from the data
-    (`networks.RBFStd`), so that shortest paths stay near them.
+    The decoder's mean is trained first, together with the encoder, with one variance for
+    everything; then, with both held fixed, the variance as a function of the latent point. With
+    `variance="rbf"` that grows away from the data (`networks.RBFStd`), so that shortest paths stay
+    near them.
 
-    Data of any range go in: inside they are moved into the box [−1, 1] (`output="tanh"`), and come out in their units.
+    Data of any range go in: inside they are moved into the box [−1, 1] (`output="tanh"`), and come
+    out in their units.
     """
 
     def __init__(
@@ -82,12 +87,15 @@ class VAE(TransformerMixin, BaseEstimator):
         likelihood: gaussian, or bernoulli for data in [0, 1].
         variance: of the decoder: rbf, network, or None for a deterministic one.
         centers: bumps of the RBF network, at most.
-        far_std: the standard deviation far from all data, in the networks' units: half the data's range (tanh), their
-            standard deviation (linear), one (Bernoulli). If it is large, shortest paths stay among the data.
-        kl_weight: of the divergence between posterior and prior in the loss; 1 is the evidence lower bound.
-        epochs, batch_size, learning_rate: of Adam, for each of the three trainings (`history_`): a warm-up with a tenth
-            of the divergence, the mean, the variance.
-        patience: epochs without progress on the data kept aside, a share `validation_fraction`, after which it ends.
+        far_std: the standard deviation far from all data, in the networks' units: half the data's
+            range (tanh), their standard deviation (linear), one (Bernoulli). If it is large,
+            shortest paths stay among the data.
+        kl_weight: of the divergence between posterior and prior in the loss; 1 is the evidence
+        lower bound.
+        epochs, batch_size, learning_rate: of Adam, for each of the three trainings (`history_`): a
+            warm-up with a tenth of the divergence, the mean, the variance.
+        patience: epochs without progress on the data kept aside, a share `validation_fraction`,
+        after which it ends.
         warm_start: begin with the encoder and the mean of the last `fit`.
         verbose: show progress: bars, or lines in a file.
         random_state: a number for repeatable results.
@@ -118,7 +126,9 @@ class VAE(TransformerMixin, BaseEstimator):
         X = validate_data(self, _boundary.detached(X, "X"), dtype=np.float64, ensure_min_samples=2)
         center, scale = self._units(X, output)
         seed = int(np.random.default_rng(self.random_state).integers(2**31))
-        schedule = training.Schedule(self.epochs, self.batch_size, self.learning_rate, self.patience)
+        schedule = training.Schedule(
+            self.epochs, self.batch_size, self.learning_rate, self.patience
+        )
         with jax.enable_x64(False), bars(self.verbose) as begin:
             keys = jax.random.split(jax.random.key(seed), 5)
             rows = jnp.asarray((X - center) / scale, jnp.float32)
@@ -132,7 +142,9 @@ class VAE(TransformerMixin, BaseEstimator):
             for what, share in WARM_UP:
                 weight = jnp.asarray(share * self.kl_weight, jnp.float32)
                 keys = jax.random.split(keys[-1], 5)
-                networks, history = training.minimise(loss, networks, weight, data, keys[2], schedule, begin(what))
+                networks, history = training.minimise(
+                    loss, networks, weight, data, keys[2], schedule, begin(what)
+                )
                 _require_success(what, history)
                 self.history_[what] = history
                 schedule = _after(history, schedule)
@@ -147,7 +159,10 @@ class VAE(TransformerMixin, BaseEstimator):
                 _require_success("variance", history)
                 self.history_["variance"] = history
                 std = dataclasses.replace(std.with_learned(learned), scale=scale)
-        encoder, mean = Encoder(networks["encoder"], center, scale), Mean(networks["mean"], center, scale)
+        encoder, mean = (
+            Encoder(networks["encoder"], center, scale),
+            Mean(networks["mean"], center, scale),
+        )
         self.encoder_, self.mean_, self.std_ = jax.tree.map(_in_double, (encoder, mean, std))
         self.settings_ = self.get_params()
         self.n_iter_ = sum(history.epoch[-1] for history in self.history_.values() if history.epoch)
@@ -155,32 +170,45 @@ class VAE(TransformerMixin, BaseEstimator):
         return self
 
     def _first_networks(self, key: Any, features: int, output: str) -> dict[str, Any]:
-        """Encoder and mean to begin with: the last ones, or random ones; and the one standard deviation."""
+        """Encoder and mean to begin with: the last ones, or random ones; and the one standard
+        deviation."""
         one, other = jax.random.split(key)
         sizes = [self.latent_dim, *self.hidden, features]
         networks = {
-            "encoder": MLP.random(one, [*sizes[:0:-1], 2 * self.latent_dim], self.activation, "linear"),
+            "encoder": MLP.random(
+                one, [*sizes[:0:-1], 2 * self.latent_dim], self.activation, "linear"
+            ),
             "mean": MLP.random(other, sizes, self.activation, output),
         }
         if self.warm_start and hasattr(self, "mean_"):
             last = {"encoder": self.encoder_.network, "mean": self.mean_.network}
             if jax.tree.map(np.shape, last) != jax.tree.map(np.shape, networks):
-                raise ValueError("warm_start begins with the last fit's networks, and those were of another kind.")
+                raise ValueError(
+                    "warm_start begins with the last fit's networks, and those were of another "
+                    "kind."
+                )
             networks = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), last)
         return networks | {"log_std": jnp.full((), FIRST_LOG_STD)}
 
     def _first_std(self, key: Any, networks: Any, rows: Any, seed: int) -> NetworkStd | RBFStd:
-        """The decoder's standard deviation to begin with, in the units of the rows: much the same everywhere."""
+        """The decoder's standard deviation to begin with, in the units of the rows: much the same
+        everywhere."""
         features, one = rows.shape[1], jnp.ones(())
         log_std = jnp.maximum(networks["log_std"], losses.LEAST_LOG_STD)
         if self.variance == "network":
-            network = MLP.random(key, [self.latent_dim, *self.hidden, features], self.activation, "linear")
-            return NetworkStd(eqx.tree_at(lambda n: n.biases[-1], network, jnp.full(features, log_std)), one)
+            network = MLP.random(
+                key, [self.latent_dim, *self.hidden, features], self.activation, "linear"
+            )
+            return NetworkStd(
+                eqx.tree_at(lambda n: n.biases[-1], network, jnp.full(features, log_std)), one
+            )
         codes = np.asarray(jax.vmap(networks["encoder"])(rows))[:, : self.latent_dim]
         centers, decays = bumps(codes, self.centers, seed)
         overlap = np.exp(-decays * cdist(codes, centers, "sqeuclidean")).sum(axis=1).mean()
         weights = jnp.full((features, len(centers)), jnp.exp(-2 * log_std) / overlap)
-        return RBFStd(jnp.asarray(centers), jnp.asarray(decays), weights, one / self.far_std**2, one)
+        return RBFStd(
+            jnp.asarray(centers), jnp.asarray(decays), weights, one / self.far_std**2, one
+        )
 
     # --- using ---
 
@@ -197,38 +225,54 @@ class VAE(TransformerMixin, BaseEstimator):
             return np.asarray(_over_rows(self.encoder_, X)[0])
 
     def decode(self, Z: Any, return_std: bool = False) -> Any:
-        """The decoder's mean at latent points (..., latent_dim) → (..., D), and with `return_std` its deviation."""
+        """The decoder's mean at latent points (..., latent_dim) → (..., D), and with `return_std`
+        its deviation."""
         check_is_fitted(self)
         Z = _boundary.as_points(Z, "Z", self.latent_dim_)
         if return_std and self.std_ is None:
-            raise ValueError("this VAE has no standard deviation: fit it with variance='rbf' or 'network'.")
+            raise ValueError(
+                "this VAE has no standard deviation: fit it with variance='rbf' or 'network'."
+            )
         with _boundary.double_precision():
             rows = Z.reshape(-1, self.latent_dim_)
-            out = [np.asarray(_over_rows(g, rows)) for g in (self.mean_, self.std_)[: 1 + return_std]]
+            out = [
+                np.asarray(_over_rows(g, rows)) for g in (self.mean_, self.std_)[: 1 + return_std]
+            ]
         mean, *std = (values.reshape(*Z.shape[:-1], -1) for values in out)
         return (mean, *std) if return_std else mean
 
     transform, inverse_transform = encode, decode
 
     def metric(self, **settings: Any) -> Pullback:
-        """The metric of the latent space: the expected pullback of the decoder. `settings` go to `Pullback`."""
+        """The metric of the latent space: the expected pullback of the decoder. `settings` go to
+        `Pullback`."""
         check_is_fitted(self)
         return Pullback(self.mean_, self.std_, **settings)
 
     # --- files ---
 
     def save(self, file: str | Path) -> None:
-        """Write the model to a `.safetensors` file: plain arrays, and the settings as JSON in its header."""
+        """Write the model to a `.safetensors` file: plain arrays, and the settings as JSON in its
+        header."""
         check_is_fitted(self)
         from safetensors.numpy import save_file
 
         settings = dict(self.settings_)
         if not isinstance(settings["random_state"], numbers.Integral):
             settings["random_state"] = None
-        header = {"model": MODEL, "format": FORMAT, "settings": settings, "features": self.n_features_in_}
+        header = {
+            "model": MODEL,
+            "format": FORMAT,
+            "settings": settings,
+            "features": self.n_features_in_,
+        }
         networks = {"encoder": self.encoder_, "mean": self.mean_, "std": self.std_}
         arrays = {name: np.array(leaf, order="C") for name, leaf in _named(networks).items()}
-        save_file(arrays, _as_safetensors(file), metadata={"orthodrome": json.dumps(header, default=_plain)})
+        save_file(
+            arrays,
+            _as_safetensors(file),
+            metadata={"orthodrome": json.dumps(header, default=_plain)},
+        )
 
     @classmethod
     def load(cls, file: str | Path) -> "VAE":
@@ -246,10 +290,13 @@ class VAE(TransformerMixin, BaseEstimator):
                 f"{file} should be a file written by VAE.save; it cannot be read as one ({error})."
             ) from None
         if header.get("model") != MODEL:
-            raise ValueError(f"{file} should be a file written by VAE.save; it is one of {header.get('model')}.")
+            raise ValueError(
+                f"{file} should be a file written by VAE.save; it is one of {header.get('model')}."
+            )
         if header["format"] != FORMAT:
             raise ValueError(
-                f"{file} has layout {header['format']}; this orthodrome reads {FORMAT}: use the version that wrote it."
+                f"{file} has layout {header['format']}; this orthodrome reads {FORMAT}: use the "
+                "version that wrote it."
             )
         model = cls(**header["settings"])
         model.settings_, model.n_features_in_ = model.get_params(), header["features"]
@@ -260,7 +307,9 @@ class VAE(TransformerMixin, BaseEstimator):
 
     def _skeleton(self) -> dict[str, Any]:
         """The networks with anything for their arrays."""
-        layers = lambda output: MLP([0] * (len(self.hidden) + 1), [0] * (len(self.hidden) + 1), self.activation, output)
+        layers = lambda output: MLP(
+            [0] * (len(self.hidden) + 1), [0] * (len(self.hidden) + 1), self.activation, output
+        )
         std = {
             "rbf": RBFStd(0, 0, 0, 0, 0),
             "network": NetworkStd(layers("linear"), 0),
@@ -277,19 +326,24 @@ class VAE(TransformerMixin, BaseEstimator):
             _boundary.as_count(getattr(self, name), name, 1)
         if not isinstance(self.hidden, Sequence | np.ndarray) or isinstance(self.hidden, str):
             raise TypeError(
-                f"hidden should be the sizes of the hidden layers, such as (16, 16); {self.hidden!r} arrived."
+                "hidden should be the sizes of the hidden layers, such as (16, 16); "
+                f"{self.hidden!r} arrived."
             )
         for size in self.hidden:
             _boundary.as_count(size, "a size in hidden", 1)
         for name in ("far_std", "kl_weight", "learning_rate", "validation_fraction"):
             _boundary.as_positive(getattr(self, name), name)
         if self.validation_fraction >= 1:
-            raise ValueError(f"validation_fraction should be below 1; {self.validation_fraction} arrived.")
+            raise ValueError(
+                f"validation_fraction should be below 1; {self.validation_fraction} arrived."
+            )
         _boundary.one_of(self.activation, "activation", ACTIVATIONS)
         _boundary.one_of(self.likelihood, "likelihood", ("gaussian", "bernoulli"))
         _boundary.one_of(self.variance, "variance", ("rbf", "network", None))
         if self.likelihood == "bernoulli":
-            return _boundary.one_of(self.output or "sigmoid", "output of a Bernoulli likelihood", ("sigmoid",))
+            return _boundary.one_of(
+                self.output or "sigmoid", "output of a Bernoulli likelihood", ("sigmoid",)
+            )
         return _boundary.one_of(self.output or "tanh", "output", ("tanh", "linear"))
 
     def _units(self, X: Array, output: str) -> tuple[Array, Array]:
@@ -297,7 +351,8 @@ class VAE(TransformerMixin, BaseEstimator):
         if self.likelihood == "bernoulli":
             if X.min() < 0 or X.max() > 1:
                 raise ValueError(
-                    f"a Bernoulli likelihood needs data in [0, 1]; {X.min():g} to {X.max():g} arrived: scale them, or "
+                    f"a Bernoulli likelihood needs data in [0, 1]; {X.min():g} to {X.max():g} "
+                    "arrived: scale them, or "
                     "use likelihood='gaussian', which takes any range."
                 )
             return np.zeros(X.shape[1]), np.ones(X.shape[1])
@@ -312,8 +367,10 @@ class VAE(TransformerMixin, BaseEstimator):
         for what, history in self.history_.items():
             if history.reason in (training.INTERRUPTED, training.DIVERGED):
                 warnings.warn(
-                    f"the training of the {what} ended after {(history.epoch or [0])[-1]} epochs: {history.reason}. "
-                    "The best networks so far are kept, and fit with warm_start=True goes on from them.",
+                    f"the training of the {what} ended after {(history.epoch or [0])[-1]} epochs: "
+                    f"{history.reason}. "
+                    "The best networks so far are kept, and fit with warm_start=True goes on from "
+                    "them.",
                     _boundary.ConvergenceWarning,
                     stacklevel=3,
                 )
@@ -337,7 +394,9 @@ def bumps(codes: Array, most: int, seed: int) -> tuple[Array, Array]:
     usual = spread[counts > 1].mean() if np.any(counts > 1) else np.linalg.norm(codes.std(axis=0))
     spread = np.where(counts > 1, spread, usual)  # a cluster of one point has none
     spread = np.maximum(spread, 0.1 * usual) if usual > 0 else np.ones_like(spread)
-    return found.cluster_centers_.astype(np.float32), (0.5 / (REACH * spread) ** 2).astype(np.float32)
+    return found.cluster_centers_.astype(np.float32), (0.5 / (REACH * spread) ** 2).astype(
+        np.float32
+    )
 
 
 # --- small things ---
@@ -350,7 +409,11 @@ def _over_rows(function: Any, rows: Any) -> Any:
 
 def _after(history: training.History, schedule: training.Schedule) -> training.Schedule:
     """What is left to do: nothing, after Ctrl-C."""
-    return dataclasses.replace(schedule, epochs=0) if history.reason == training.INTERRUPTED else schedule
+    return (
+        dataclasses.replace(schedule, epochs=0)
+        if history.reason == training.INTERRUPTED
+        else schedule
+    )
 
 
 def _in_double(leaf: Any) -> Array:

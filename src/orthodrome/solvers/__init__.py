@@ -8,4 +8,14 @@ from orthodrome.solvers.fixed_point import FixedPoint
 from orthodrome.solvers.graph import Graph
 from orthodrome.solvers.hennig_hauberg import HennigHauberg
 
-__all__ = ["Auto", "Collocation", "Energy", "FixedPoint", "Graph", "HennigHauberg", "Others", "Solution", "Solver"]
+__all__ = [
+    "Auto",
+    "Collocation",
+    "Energy",
+    "FixedPoint",
+    "Graph",
+    "HennigHauberg",
+    "Others",
+    "Solution",
+    "Solver",
+]

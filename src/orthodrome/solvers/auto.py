@@ -1,4 +1,5 @@
-"""The default solver: begin in several places, descend, polish, certify; more of it only where the judge asks."""
+"""The default solver: begin in several places, descend, polish, certify; more of it only where the
+judge asks."""
 
 import dataclasses
 from typing import Any
@@ -26,19 +27,20 @@ from orthodrome.solvers.search import Search, distinct
 from orthodrome.status import Status
 
 NEAR = 1e-8
-"""Points nearer to each other than this, relative to their coordinates, are joined by a straight line if the judge
-agrees: rounding leaves no digits to descend with."""
+"""Points nearer to each other than this, relative to their coordinates, are joined by a straight
+line if the judge agrees: rounding leaves no digits to descend with."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Auto(Solver):
     """Find the shortest path, refine it until its length is sure to `rtol`, and certify it.
 
-    Start: the straight line; where a problem is not plainly easy, a route along the graph of the data and the path of
-    a smoother metric, or, where there are no data, bows to either side; then the paths of other problems of the call
-    with nearly the same ends, or, where there are none, bows and detours. Descend: Newton's method on the energy
-    (`Energy`), on a coarse mesh. Polish the best, on finer meshes until the judge is content. Certify:
-    `path.certified` then says "a locally minimising geodesic, shortest of the starts", and `path.error ≤ rtol`.
+    Start: the straight line; where a problem is not plainly easy, a route along the graph of the
+    data and the path of a smoother metric, or, where there are no data, bows to either side; then
+    the paths of other problems of the call with nearly the same ends, or, where there are none,
+    bows and detours. Descend: Newton's method on the energy (`Energy`), on a coarse mesh. Polish
+    the best, on finer meshes until the judge is content. Certify: `path.certified` then says "a
+    locally minimising geodesic, shortest of the starts", and `path.error ≤ rtol`.
 
     Paths from a to b and from b to a are the same curve, to the last digit.
     """
@@ -46,11 +48,14 @@ class Auto(Solver):
     rtol: float = RTOL
     """The relative error of the length that is asked for."""
     nodes: Any = None
-    """(n, d): points to walk along when looking for starts. Without them, the data of the metric, if it has any."""
+    """(n, d): points to walk along when looking for starts. Without them, the data of the metric,
+    if it has any."""
     effort: int = 3
-    """1: only the straight line. 2: a few more starts where a problem is not plainly easy. 3: still more of them."""
+    """1: only the straight line. 2: a few more starts where a problem is not plainly easy. 3: still
+    more of them."""
     random_state: int = 0
-    """Into which directions the starts are bent that leave the straight line. The same one gives the same paths."""
+    """Into which directions the starts are bent that leave the straight line. The same one gives
+    the same paths."""
     max_elements: int = 1024
     """The finest polished curve."""
     alternatives: bool = False
@@ -77,12 +82,16 @@ class Auto(Solver):
         if len(others):
             given = _given(init, backwards)
             given = None if given is None else given.take(others)
-            more, evaluations[others], starts[others] = self._find(metric, a[others], b[others], given)
+            more, evaluations[others], starts[others] = self._find(
+                metric, a[others], b[others], given
+            )
             more = more._replace(problem=others[more.problem])
             found = found.and_more(more) if len(found.problem) else more
         return self._choose(found, backwards, evaluations, starts)
 
-    def follow(self, metric: Metric, start: Array, end: Array, ways: Array) -> tuple[Array, Array, Array]:
+    def follow(
+        self, metric: Metric, start: Array, end: Array, ways: Array
+    ) -> tuple[Array, Array, Array]:
         """A descent on a mesh like the first one of the polish, judged by nobody."""
         if metric.embedded:
             return Energy(FEW_ELEMENTS, DEGREE, TOL * self.rtol).follow(metric, start, end, ways)
@@ -93,7 +102,9 @@ class Auto(Solver):
         found = descend(metric, nodes, breaks, TOL * self.rtol, MAX_ITER)
         return found.nodes[:, ::DEGREE], first_velocity(metric, found.nodes, breaks), found.status
 
-    def _find(self, metric: Metric, a: Array, b: Array, given: Curve | None) -> tuple[Found, Array, Array]:
+    def _find(
+        self, metric: Metric, a: Array, b: Array, given: Curve | None
+    ) -> tuple[Found, Array, Array]:
         """Geodesics between points that lie apart; evaluations and starts (P,)."""
         every = np.arange(len(a))
         if given is not None:
@@ -105,7 +116,8 @@ class Auto(Solver):
         found, evaluations = self._follow_up(metric, search, first)
         failed = ~np.isin(every, found.problem[found.verdict.certified])
         others = different & ~first & failed[:, None]
-        if others.any():  # what looked shortest on a coarse mesh was none; perhaps one of those that looked longer
+        # what looked shortest on a coarse mesh was none; perhaps one of those that looked longer
+        if others.any():
             more, spent = self._follow_up(metric, search, others)
             found = found.and_more(more)
             evaluations[: len(spent)] += spent
@@ -114,27 +126,40 @@ class Auto(Solver):
     def _follow_up(self, metric: Metric, search: Search, which: Array) -> tuple[Found, Array]:
         """Polish the coarse curves that the mask (P, S) names."""
         problem, column = np.nonzero(which)
-        rough = PiecewiseCurve.through(search.nodes[problem, column])  # nodes of degree 2 are evenly timed
+        # nodes of degree 2 are evenly timed
+        rough = PiecewiseCurve.through(search.nodes[problem, column])
         return self._polish(metric, problem, search.a[problem], search.b[problem], rough)
 
-    def _polish(self, metric: Metric, problem: Array, a: Array, b: Array, rough: Curve) -> tuple[Found, Array]:
-        return polish(metric, problem, a, b, rough, self.rtol, self.max_elements, keep_all=self.alternatives)
+    def _polish(
+        self, metric: Metric, problem: Array, a: Array, b: Array, rough: Curve
+    ) -> tuple[Found, Array]:
+        return polish(
+            metric, problem, a, b, rough, self.rtol, self.max_elements, keep_all=self.alternatives
+        )
 
-    def _choose(self, found: Found, backwards: Array, evaluations: Array, starts: Array) -> Solution:
-        """The shortest geodesic of each problem; a certified one before one that is only just shorter."""
+    def _choose(
+        self, found: Found, backwards: Array, evaluations: Array, starts: Array
+    ) -> Solution:
+        """The shortest geodesic of each problem; a certified one before one that is only just
+        shorter."""
         verdict, curve = found.verdict, found.curve.reversed(backwards[found.problem])
         finite = np.isfinite(verdict.length)
-        rank = np.where(finite, verdict.length, np.inf) * np.where(verdict.certified, 1.0, 1.0 + self.rtol)
+        rank = np.where(finite, verdict.length, np.inf) * np.where(
+            verdict.certified, 1.0, 1.0 + self.rtol
+        )
         best, rest = best_and_rest(found.problem, rank)
         others = None
         if self.alternatives:
             rest = rest[verdict.minimising[rest] & finite[rest] & _another(found, rank)[rest]]
             others = Others(curve.take(rest), verdict.take(rest), found.problem[rest])
-        return Solution(curve.take(best), found.status[best], evaluations, verdict.take(best), starts, others)
+        return Solution(
+            curve.take(best), found.status[best], evaluations, verdict.take(best), starts, others
+        )
 
 
 def _as_straight_as_numbers_go(metric: Metric, a: Array, b: Array, rtol: float) -> Found:
-    """Straight lines between points so near each other that rounding leaves no room between them, if certified."""
+    """Straight lines between points so near each other that rounding leaves no room between them,
+    if certified."""
     size, apart = np.maximum(np.abs(a), np.abs(b)).max(axis=1), np.abs(b - a).max(axis=1)
     near = np.flatnonzero(apart <= NEAR * size)
     line = PiecewiseCurve.through(np.stack([a[near], b[near]], axis=1))

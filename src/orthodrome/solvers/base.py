@@ -35,13 +35,16 @@ class Others:
         return Others(
             concatenate_curves([block.curve for block in blocks]),
             Verdict.concatenate([block.verdict for block in blocks]),
-            np.concatenate([block.problem + count for block, count in zip(blocks, before, strict=True)]),
+            np.concatenate(
+                [block.problem + count for block, count in zip(blocks, before, strict=True)]
+            ),
         )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Solution:
-    """What a solver returns for P problems. It is the solver's own word; the judge in `judging` is asked separately."""
+    """What a solver returns for P problems. It is the solver's own word; the judge in `judging` is
+    asked separately."""
 
     curve: Curve
     status: Array
@@ -68,16 +71,25 @@ class Solver(abc.ABC):
 
     @abc.abstractmethod
     def solve(self, metric: Metric, start: Array, end: Array, init: Curve | None) -> Solution:
-        """Solve P problems from `start` to `end`, (P, d) each, beginning at the curves `init` if there are any."""
+        """Solve P problems from `start` to `end`, (P, d) each, beginning at the curves `init` if
+        there are any."""
 
-    def follow(self, metric: Metric, start: Array, end: Array, ways: Array) -> tuple[Array, Array, Array]:
+    def follow(
+        self, metric: Metric, start: Array, end: Array, ways: Array
+    ) -> tuple[Array, Array, Array]:
         """Paths whose ends have moved a little since they ran along `ways` (P, N, d), evenly timed.
 
         Returns the ways they have now, their initial velocities (P, d), and `Status` numbers (P,).
         """
         times = np.linspace(0.0, 1.0, ways.shape[1])
-        solution = self.solve(metric, start, end, PiecewiseCurve.through(moved(ways, times, start, end)))
-        return solution.curve.evaluate(times), initial_velocity(metric, solution.curve), solution.status
+        solution = self.solve(
+            metric, start, end, PiecewiseCurve.through(moved(ways, times, start, end))
+        )
+        return (
+            solution.curve.evaluate(times),
+            initial_velocity(metric, solution.curve),
+            solution.status,
+        )
 
 
 def moved(ways: Array, times: Array, start: Array, end: Array) -> Array:

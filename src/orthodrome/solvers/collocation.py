@@ -1,4 +1,5 @@
-"""The yardsticks everyone knows: collocation solvers for boundary value problems, one problem at a time."""
+"""The yardsticks everyone knows: collocation solvers for boundary value problems, one problem at a
+time."""
 
 import dataclasses
 import warnings
@@ -14,18 +15,25 @@ from orthodrome.solvers import lobatto
 from orthodrome.solvers.base import Array, Solution, Solver
 from orthodrome.status import Status
 
-_STATUS = {0: Status.CONVERGED, 1: Status.MAX_NODES, 2: Status.SINGULAR_JACOBIAN, 3: Status.MAX_ITERATIONS}
+_STATUS = {
+    0: Status.CONVERGED,
+    1: Status.MAX_NODES,
+    2: Status.SINGULAR_JACOBIAN,
+    3: Status.MAX_ITERATIONS,
+}
 """What `solve_bvp` calls its ends; 3 is boundary conditions unmet after its last iteration."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Collocation(Solver):
-    """Polynomials between nodes that satisfy the equation at some points: by Newton's method with finite differences,
-    on a mesh that is refined where the residual is large. Its own success flag is passed on as `converged`.
+    """Polynomials between nodes that satisfy the equation at some points: by Newton's method with
+    finite differences, on a mesh that is refined where the residual is large. Its own success flag
+    is passed on as `converged`.
 
-    Of order 4 it is `scipy.integrate.solve_bvp`; of order 5 it has the formula of MATLAB's bvp5c, which the paper
-    compares with and which cannot be had in Python. How its steps are damped and its mesh refined is as in SciPy.
-    Between the nodes the path is the curve through their positions, velocities and accelerations f.
+    Of order 4 it is `scipy.integrate.solve_bvp`; of order 5 it has the formula of MATLAB's bvp5c,
+    which the paper compares with and which cannot be had in Python. How its steps are damped and
+    its mesh refined is as in SciPy. Between the nodes the path is the curve through their
+    positions, velocities and accelerations f.
     """
 
     mesh: int = 10
@@ -54,17 +62,30 @@ class Collocation(Solver):
             c, v = np.where(moving, init.evaluate(t), c), np.where(moving, init.evaluate(t, 1), v)
         guesses = np.concatenate([c, v], axis=2)
         if not len(start):
-            return Solution(PiecewiseCurve(np.zeros((0, self.mesh)), c, v, c), np.zeros(0, int), np.zeros(0, int))
-        solved = [self._solve_one(metric, t, *problem) for problem in zip(start, end, guesses, strict=True)]
+            return Solution(
+                PiecewiseCurve(np.zeros((0, self.mesh)), c, v, c),
+                np.zeros(0, int),
+                np.zeros(0, int),
+            )
+        solved = [
+            self._solve_one(metric, t, *problem)
+            for problem in zip(start, end, guesses, strict=True)
+        ]
         pieces, status, iterations = zip(*solved, strict=True)
         return Solution(stack_ragged(pieces), np.array(status), np.array(iterations))
 
-    def _solve_one(self, metric: Metric, t: Array, start: Array, end: Array, guess: Array) -> tuple[Any, Status, int]:
+    def _solve_one(
+        self, metric: Metric, t: Array, start: Array, end: Array, guess: Array
+    ) -> tuple[Any, Status, int]:
         d = len(start)
 
         def field(y: Array) -> Array:
             """dy/dt of y = (c, v), (m, 2d)."""
-            out = metric.accelerations(y[:, :d], y[:, d:]) if np.all(np.isfinite(y)) else y[:, :d] * np.nan
+            out = (
+                metric.accelerations(y[:, :d], y[:, d:])
+                if np.all(np.isfinite(y))
+                else y[:, :d] * np.nan
+            )
             if not np.all(np.isfinite(out)):
                 raise FloatingPointError
             return np.concatenate([y[:, d:], out], axis=1)
@@ -92,7 +113,10 @@ Solved = tuple[Array, Array, Status, int]
 
 def _by_scipy(field: lobatto.Field, t: Array, y: Array, tol: float, max_nodes: int) -> Solved:
     """`solve_bvp`, from a guess y (m, 2d) whose ends c are the ones to reach."""
-    from scipy.integrate import solve_bvp  # not for those who never call it: it takes a tenth of a second
+    # not for those who never call it: it takes a tenth of a second
+    from scipy.integrate import (
+        solve_bvp,
+    )
 
     d = y.shape[1] // 2
     ends = lambda at_0, at_1: np.concatenate([at_0[:d] - y[0, :d], at_1[:d] - y[-1, :d]])

@@ -1,4 +1,5 @@
-"""Descent on the energy of a curve: Newton's method with the second variation, safeguarded so that it goes down."""
+"""Descent on the energy of a curve: Newton's method with the second variation, safeguarded so that
+it goes down."""
 
 import dataclasses
 import enum
@@ -25,8 +26,8 @@ REACH = 1.0
 """A step moves the curve by at most so many of its own lengths."""
 
 LEAST_DAMPING, DAMPING_GROWTH, MOST_DAMPING = 1e-3, 4.0, 1e9
-"""Damping is in units of the Laplacian, the part of the second variation that is always positive. The least one decides
-how shallow a saddle can still be left."""
+"""Damping is in units of the Laplacian, the part of the second variation that is always positive.
+The least one decides how shallow a saddle can still be left."""
 
 ROUNDING = 1e-12
 """A promised relative gain in energy below this drowns in rounding: the descent has arrived."""
@@ -35,14 +36,16 @@ ROUGH = 1e-5
 """Relative noise of an energy in single precision: differences below it count as none."""
 
 SLOW = 0.25
-"""Gauss–Newton's method gives way to Newton's when a step promises more than this fraction of what the last one did."""
+"""Gauss–Newton's method gives way to Newton's when a step promises more than this fraction of what
+the last one did."""
 
 LITTLE = 0.1
 """A step of which no more than this was taken had to be shortened more than once."""
 
 BEND, BEND_GROWTH = 0.03, 4.0
-"""Where the second variation is not positive, a step is bent by a wave of this size, in units of the curve's length; by
-less after only a little of such a step was taken, or it would go to and fro across a narrow valley; then by more again.
+"""Where the second variation is not positive, a step is bent by a wave of this size, in units of
+the curve's length; by less after only a little of such a step was taken, or it would go to and fro
+across a narrow valley; then by more again.
 """
 
 
@@ -50,12 +53,13 @@ less after only a little of such a step was taken, or it would go to and fro acr
 class Energy(Solver):
     """Minimise the energy over piecewise polynomials, by Newton's method.
 
-    The curve has `elements` pieces of `degree` s with s Gauss points each: degree 1 is a polyline with the midpoint
-    rule, which finds its way from afar; degree 3 is the Gauss collocation solution of order 6
-    (docs/derivations/energy.md).
-    On the pullback of a map it begins with Gauss–Newton steps in single precision, which are cheap.
-    Where the second variation is not positive it is damped by the metric's Laplacian until it is; steps that do not
-    descend are shortened; and they are bent a little, so that a saddle is left. So it ends in a local minimiser.
+    The curve has `elements` pieces of `degree` s with s Gauss points each: degree 1 is a polyline
+    with the midpoint rule, which finds its way from afar; degree 3 is the Gauss collocation
+    solution of order 6 (docs/derivations/energy.md). On the pullback of a map it begins with
+    Gauss–Newton steps in single precision, which are cheap. Where the second variation is not
+    positive it is damped by the metric's Laplacian until it is; steps that do not descend are
+    shortened; and they are bent a little, so that a saddle is left. So it ends in a local
+    minimiser.
     """
 
     elements: int = 32
@@ -78,7 +82,9 @@ class Energy(Solver):
 
     def solve(self, metric: Metric, start: Array, end: Array, init: Curve | None) -> Solution:
         """Descend from `init`, or from the straight line."""
-        breaks = np.broadcast_to(np.linspace(0.0, 1.0, self.elements + 1), (len(start), self.elements + 1))
+        breaks = np.broadcast_to(
+            np.linspace(0.0, 1.0, self.elements + 1), (len(start), self.elements + 1)
+        )
         times = elements.node_times(np.linspace(0.0, 1.0, self.elements + 1), self.degree)
         nodes = straight_line(start, end, times, 0)
         if init is not None:
@@ -89,8 +95,8 @@ class Energy(Solver):
 
 
 class Look(enum.Enum):
-    """When a descent looks at the second variation, on the pullback of a map: a look costs several of Gauss–Newton's
-    steps, which do without. On other metrics it always looks."""
+    """When a descent looks at the second variation, on the pullback of a map: a look costs several
+    of Gauss–Newton's steps, which do without. On other metrics it always looks."""
 
     NEVER = 0
     """It may end in a saddle, or before it has quite arrived: a curve to begin with."""
@@ -128,9 +134,14 @@ def descend(
     least_damping: float = LEAST_DAMPING,
     look: Look = Look.AT_THE_END,
 ) -> Descent:
-    """Lower the energy of P curves, given by nodes (P, N, d) and breaks (P, K + 1), as far as it goes."""
+    """Lower the energy of P curves, given by nodes (P, N, d) and breaks (P, K + 1), as far as it
+    goes."""
     common = _Common(
-        np.asarray(tol), np.asarray(max_iter), np.asarray(least_damping), np.asarray(look is Look.NEVER), precise=False
+        np.asarray(tol),
+        np.asarray(max_iter),
+        np.asarray(least_damping),
+        np.asarray(look is Look.NEVER),
+        precise=False,
     )
     wary = look is Look.ALWAYS or not metric.embedded
     found = _descend(metric, nodes, breaks, common, wary, np.zeros(len(nodes), int))
@@ -143,7 +154,9 @@ def descend(
     return found
 
 
-def _descend(metric: Metric, nodes: Array, breaks: Array, common: "_Common", wary: bool, evaluations: Array) -> Descent:
+def _descend(
+    metric: Metric, nodes: Array, breaks: Array, common: "_Common", wary: bool, evaluations: Array
+) -> Descent:
     """`evaluations` (P,) were spent on each problem before."""
     P = len(nodes)
     states = _State(
@@ -160,27 +173,34 @@ def _descend(metric: Metric, nodes: Array, breaks: Array, common: "_Common", war
         iteration=evaluations,
         status=np.full(P, RUNNING),
     )
-    # problems on an embedded metric go one by one: a tile of several would pay for all that each of them can do without
+    # problems on an embedded metric go one by one: a tile of several would pay for all that each of
+    # them can do without
     points = STEP_TILE if metric.embedded else nodes.shape[1] - 1
     final = batching.iterate(_step, metric, common, np.diff(breaks), states, points_per_step=points)
     return Descent(final.nodes, final.energy, final.status, final.iteration, final.bent)
 
 
 def smooth(metric: Metric, nodes: Array, breaks: Array) -> PiecewiseCurve:
-    """The curves through the ends of the elements, with the velocities and accelerations of a geodesic there."""
+    """The curves through the ends of the elements, with the velocities and accelerations of a
+    geodesic there."""
     return PiecewiseCurve(
-        breaks, *batching.over_curves(_hermite, metric, nodes, np.diff(breaks), points=nodes.shape[1])
+        breaks,
+        *batching.over_curves(_hermite, metric, nodes, np.diff(breaks), points=nodes.shape[1]),
     )
 
 
 def first_velocity(metric: Metric, nodes: Array, breaks: Array) -> Array:
     """c'(0) (P, d) of the geodesics that pass through the nodes (P, N, d).
 
-    c(h) = c(0) + h c'(0) + ∫ (h − t) c'' dt on the first element, where c'' = f(c, c') is taken at its Gauss points.
+    c(h) = c(0) + h c'(0) + ∫ (h − t) c'' dt on the first element, where c'' = f(c, c') is taken at
+    its Gauss points.
     """
     degree = (nodes.shape[1] - 1) // (breaks.shape[1] - 1)
     rule, h = elements.basis(degree), breaks[:, 1, None]
-    local = np.concatenate([nodes[:, 1:degree], nodes[:, :1], nodes[:, degree : degree + 1]], axis=1) - nodes[:, :1]
+    local = (
+        np.concatenate([nodes[:, 1:degree], nodes[:, :1], nodes[:, degree : degree + 1]], axis=1)
+        - nodes[:, :1]
+    )
     c = nodes[:, :1] + np.einsum("ga,pad->pgd", rule.values, local)
     v = np.einsum("ga,pad->pgd", rule.slopes, local) / h[..., None]
     d = nodes.shape[2]
@@ -193,11 +213,17 @@ def _hermite(metric: Metric, nodes: Any, widths: Any) -> tuple[Any, Any, Any]:
     return elements.hermite(metric, nodes, widths, gradient(metric, nodes, widths))
 
 
-def _explore(metric: Metric, nodes: Any, widths: Any, curved: Any, precise: bool) -> elements.Sum | krylov.Space:
+def _explore(
+    metric: Metric, nodes: Any, widths: Any, curved: Any, precise: bool
+) -> elements.Sum | krylov.Space:
     """The energy around a curve, in the way that suits the metric."""
     if metric.embedded:
-        return chords.assemble(metric, nodes, widths, metric if precise else metric.rougher(), curved)
-    return (krylov.explore if krylov.pays(metric, nodes.shape[-1]) else elements.assemble)(metric, nodes, widths)
+        return chords.assemble(
+            metric, nodes, widths, metric if precise else metric.rougher(), curved
+        )
+    return (krylov.explore if krylov.pays(metric, nodes.shape[-1]) else elements.assemble)(
+        metric, nodes, widths
+    )
 
 
 class _Common(NamedTuple):
@@ -235,17 +261,25 @@ class _State(NamedTuple):
 
 
 def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State:
-    """One evaluation: the energy of the curve that is tried, with what the next Newton step needs."""
+    """One evaluation: the energy of the curve that is tried, with what the next Newton step
+    needs."""
     trial = state.nodes + state.length * state.step
     here = _explore(metric, trial, widths, state.curved, common.precise)
     first, finite = jnp.isinf(state.energy), jnp.isfinite(here.energy)
     gain = here.energy - state.energy
     slack = jnp.where(state.exact, 0.0, ROUGH * here.energy)
-    accept = finite & (first | (gain <= ARMIJO * state.length * jnp.minimum(state.slope, 0.0) + slack))
+    accept = finite & (
+        first | (gain <= ARMIJO * state.length * jnp.minimum(state.slope, 0.0) + slack)
+    )
 
     # if this curve is taken: the next direction, or the end
-    bend = jnp.where(state.length <= LITTLE, state.bend * state.length, jnp.minimum(state.bend * BEND_GROWTH, BEND))
-    bend = jnp.where(state.damping > 0, bend, state.bend)  # a bent step that had to be shortened was bent too much
+    bend = jnp.where(
+        state.length <= LITTLE,
+        state.bend * state.length,
+        jnp.minimum(state.bend * BEND_GROWTH, BEND),
+    )
+    # a bent step that had to be shortened was bent too much
+    bend = jnp.where(state.damping > 0, bend, state.bend)
     step, damping = _damped_step(here, state.damping, common.least_damping, bend)
     slope, stride = here.slope(step), here.stride(step)
     step = jnp.where(slope > 0, -1.0, 1.0) * here.nodes(step)  # the bend may have gone uphill
@@ -273,7 +307,9 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     )
     # the last Newton step is taken on trust: it squares an error that is small already
     energy = jnp.where(status == Status.CONVERGED, here.energy + 0.5 * slope, here.energy)
-    trial = jnp.where(status == Status.CONVERGED, trial + jnp.where(jnp.isfinite(step), step, 0.0), trial)
+    trial = jnp.where(
+        status == Status.CONVERGED, trial + jnp.where(jnp.isfinite(step), step, 0.0), trial
+    )
     pick = lambda new, old: jnp.where(accept, new, old)
     return _State(
         nodes=pick(trial, state.nodes),
@@ -291,11 +327,15 @@ def _step(metric: Metric, common: _Common, widths: Any, state: _State) -> _State
     )
 
 
-def _damped_step(here: elements.Sum | krylov.Space, last: Any, least: Any, bend: Any) -> tuple[Any, Any]:
-    """Newton's step and damping 0 where the second variation is positive, else a damped and bent step, and its damping.
+def _damped_step(
+    here: elements.Sum | krylov.Space, last: Any, least: Any, bend: Any
+) -> tuple[Any, Any]:
+    """Newton's step and damping 0 where the second variation is positive, else a damped and bent
+    step, and its damping.
 
-    The bend is a small wave that is no direction's own; the damped system amplifies of it what leads downhill most
-    steeply. Without it, a curve that is symmetric would never leave the plane of symmetry.
+    The bend is a small wave that is no direction's own; the damped system amplifies of it what
+    leads downhill most steeply. Without it, a curve that is symmetric would never leave the plane
+    of symmetry.
     """
     least = jnp.maximum(last / DAMPING_GROWTH, least)
     pull = bend * jnp.sqrt(2 * here.energy) * here.wave()
@@ -309,5 +349,7 @@ def _damped_step(here: elements.Sum | krylov.Space, last: Any, least: Any, bend:
         damping = jnp.where(damping < 0, 0.0, jnp.maximum(damping * DAMPING_GROWTH, least))
         return damping, *here.solve(damping, jnp.where(damping > 0, pull, 0.0))
 
-    damping, step, _ = jax.lax.while_loop(indefinite, grow, (jnp.asarray(-1.0), here.still(), jnp.asarray(-1.0)))
+    damping, step, _ = jax.lax.while_loop(
+        indefinite, grow, (jnp.asarray(-1.0), here.still(), jnp.asarray(-1.0))
+    )
     return step, damping

@@ -1,4 +1,5 @@
-"""Algorithm 1 of the paper: a fixed-point iteration on the accelerations of a Gaussian process; and its relatives."""
+"""Algorithm 1 of the paper: a fixed-point iteration on the accelerations of a Gaussian process; and
+its relatives."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -38,7 +39,8 @@ ANDERSON_MEMORY = 6
 """Steps that Anderson's method combines."""
 
 ANDERSON_RIDGE = 1e-10
-"""Relative ridge of its least squares: steps that are nearly alike say nothing about how to combine them."""
+"""Relative ridge of its least squares: steps that are nearly alike say nothing about how to combine
+them."""
 
 PROFILE = 256
 """Times at which an adaptive mesh looks at the residual."""
@@ -46,56 +48,71 @@ PROFILE = 256
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class FixedPoint(Solver):
-    """The paper's solver: find accelerations z at the knots with z = f(μ, μ'), where μ is the posterior mean given z.
+    """The paper's solver: find accelerations z at the knots with z = f(μ, μ'), where μ is the
+    posterior mean given z.
 
-    Each iteration evaluates z* = f(μ, μ') at the knots and moves to αz* + (1 − α)z with the first α = 3⁻ʲ that does not
-    raise Σₙ eₙ, eₙ = ‖zₙ − f(μ(tₙ), μ'(tₙ))‖². It ends when eₙ ≤ tol at every knot. No Jacobian of f is needed.
+    Each iteration evaluates z* = f(μ, μ') at the knots and moves to αz* + (1 − α)z with the first α
+    = 3⁻ʲ that does not raise Σₙ eₙ, eₙ = ‖zₙ − f(μ(tₙ), μ'(tₙ))‖². It ends when eₙ ≤ tol at every
+    knot. No Jacobian of f is needed.
 
-    The test is at the knots only and in coordinates, as in the paper; what happens between them is for
-    `path.residual` and `path.certified` to say.
+    The test is at the knots only and in coordinates, as in the paper; what happens between them is
+    for `path.residual` and `path.certified` to say.
     """
 
     mesh: int | str = 10
-    """Knots on [0, 1], both ends included. Or "adaptive": 10 knots at first, and twice as many for the problems whose
-    residual between the knots is too large, each problem's own, closer where its residual is larger. That needs a
-    Matérn kernel: the squared exponential stands for Matern(nu=4.5) there."""
+    """Knots on [0, 1], both ends included. Or "adaptive": 10 knots at first, and twice as many for
+    the problems whose residual between the knots is too large, each problem's own, closer where its
+    residual is larger. That needs a Matérn kernel: the squared exponential stands for
+    Matern(nu=4.5) there."""
     kernel: Kernel = SquaredExponential()
-    """The covariance function; without a lengthscale it takes its own default, for the paper's kernel λ² = ½ Δt."""
+    """The covariance function; without a lengthscale it takes its own default, for the paper's
+    kernel λ² = ½ Δt."""
     noise: float = 1e-7
-    """Σ: the variance with which the posterior mean may miss the accelerations. Needed for a stable Gram matrix."""
+    """Σ: the variance with which the posterior mean may miss the accelerations. Needed for a stable
+    Gram matrix."""
     tol: float = 0.1
-    """τ: the largest squared error allowed at any knot, in the units of the coordinates. It is meant for data with a
-    spread of about 1: for data k times as large, k² τ is the same test."""
+    """τ: the largest squared error allowed at any knot, in the units of the coordinates. It is
+    meant for data with a spread of about 1: for data k times as large, k² τ is the same test."""
     max_iter: int = 1000
     """Iterations after which a problem is given up."""
     step: str = "backtracking"
-    """How z⁽ⁱ⁺¹⁾ is found: "backtracking", as above; "mann", with α = 1/(i + 1) and no test; "ishikawa", with a look at
-    y = βz* + (1 − β)z first and z⁽ⁱ⁺¹⁾ = αf(y) + (1 − α)z, α = β = (i + 1)^-½; or "anderson": the combination of the
-    last steps whose error would be least if f were linear, and backtracking where that one raises Σₙ eₙ."""
+    """How z⁽ⁱ⁺¹⁾ is found: "backtracking", as above; "mann", with α = 1/(i + 1) and no test;
+    "ishikawa", with a look at y = βz* + (1 − β)z first and z⁽ⁱ⁺¹⁾ = αf(y) + (1 − α)z, α = β = (i +
+    1)^-½; or "anderson": the combination of the last steps whose error would be least if f were
+    linear, and backtracking where that one raises Σₙ eₙ."""
     calibrate: bool = False
     """Whether the posterior's spread is scaled, at the end, by type-II maximum likelihood."""
 
     def __post_init__(self) -> None:
         if self.mesh != "adaptive":
             if isinstance(self.mesh, str):
-                raise ValueError(f'mesh should be a number of knots or "adaptive"; {self.mesh!r} arrived.')
+                raise ValueError(
+                    f'mesh should be a number of knots or "adaptive"; {self.mesh!r} arrived.'
+                )
             _boundary.as_count(self.mesh, "mesh", 2)
         if self.step not in STEPS:
             raise ValueError(f"step should be one of {', '.join(STEPS)}; {self.step!r} arrived.")
-        _boundary.require_instance(self.kernel, Kernel, "kernel", "SquaredExponential() or Matern()")
+        _boundary.require_instance(
+            self.kernel, Kernel, "kernel", "SquaredExponential() or Matern()"
+        )
         object.__setattr__(self, "noise", _boundary.as_positive(self.noise, "noise"))
         object.__setattr__(self, "tol", _boundary.as_positive(self.tol, "tol"))
         _boundary.as_count(self.max_iter, "max_iter", 0)
         if isinstance(self.mesh, int):
-            uniform_process(self.mesh, self.kernel, self.noise)  # refuses what cannot be factored, before any work
+            # refuses what cannot be factored, before any work
+            uniform_process(self.mesh, self.kernel, self.noise)
 
     def solve(self, metric: Metric, start: Any, end: Any, init: Curve | None) -> Solution:
         """Solve all problems at once."""
         if self.mesh == "adaptive":
             return self._solve_adaptively(metric, start, end, init)
-        return self._solve_on(metric, start, end, init, uniform_process(self.mesh, self.kernel, self.noise))
+        return self._solve_on(
+            metric, start, end, init, uniform_process(self.mesh, self.kernel, self.noise)
+        )
 
-    def _solve_on(self, metric: Metric, start: Any, end: Any, init: Curve | None, process: GaussianProcess) -> Solution:
+    def _solve_on(
+        self, metric: Metric, start: Any, end: Any, init: Curve | None, process: GaussianProcess
+    ) -> Solution:
         """Solve on the knots of a process, shared by all problems or each problem's own."""
         P, d = start.shape
         N = process.knots.shape[-1]
@@ -104,12 +121,17 @@ class FixedPoint(Solver):
         # knots that do not matter are looked at where the path begins, so that f is a number there
         knots = np.where(process.knots <= 1.0, process.knots, 0.0)
         weights = [process.weights(knots, order) for order in (0, 1)]
-        common = _Common(np.asarray(self.tol), np.asarray(self.max_iter), None if own else _Mean(knots, *weights))
+        common = _Common(
+            np.asarray(self.tol), np.asarray(self.max_iter), None if own else _Mean(knots, *weights)
+        )
         problems = _Problem(start, end, inside, _Mean(knots, *weights) if own else None)
         z = np.zeros((P, N, d))
         moving = np.flatnonzero(np.any(start != end, axis=1))  # from a point to itself, stay there
         if init is not None and len(moving):
-            z[moving] = init.take(moving).evaluate(knots[moving] if own else knots, 2) * inside[moving][..., None]
+            z[moving] = (
+                init.take(moving).evaluate(knots[moving] if own else knots, 2)
+                * inside[moving][..., None]
+            )
         states = _State(
             z=z,
             target=z,
@@ -119,12 +141,17 @@ class FixedPoint(Solver):
             status=np.full(P, RUNNING),
             history=np.zeros((P, 2, ANDERSON_MEMORY, N, d)) if self.step == "anderson" else None,
         )
-        final = batching.iterate(STEPS[self.step], metric, common, problems, states, points_per_step=N)
+        final = batching.iterate(
+            STEPS[self.step], metric, common, problems, states, points_per_step=N
+        )
         curve = GPCurve(process, start, end, final.z, self.calibrate)
         return Solution(curve, final.status, np.maximum(final.iteration, 0))
 
-    def _solve_adaptively(self, metric: Metric, start: Any, end: Any, init: Curve | None) -> Solution:
-        """Rounds of more and more knots, for those problems whose residual between the knots is still too large."""
+    def _solve_adaptively(
+        self, metric: Metric, start: Any, end: Any, init: Curve | None
+    ) -> Solution:
+        """Rounds of more and more knots, for those problems whose residual between the knots is
+        still too large."""
         kernel = Matern(nu=4.5) if isinstance(self.kernel, SquaredExponential) else self.kernel
         kernel = kernel.resolved(FIRST_MESH)
         N = FIRST_MESH
@@ -133,7 +160,11 @@ class FixedPoint(Solver):
         if not len(start):
             return found
         curves, status, iterations = [found.curve], found.status.copy(), found.iterations.copy()
-        latest, active = found.curve, np.arange(len(start))  # the last round's curves, and whose they are
+        # the last round's curves, and whose they are
+        latest, active = (
+            found.curve,
+            np.arange(len(start)),
+        )
         place = np.arange(len(start))  # of each problem's curve among all the curves
         while 2 * N <= LAST_MESH:
             N *= 2
@@ -143,10 +174,18 @@ class FixedPoint(Solver):
             )
             if not rough.any():
                 break
-            active, latest, residual = active[rough], latest.take(np.flatnonzero(rough)), residual[rough]
+            active, latest, residual = (
+                active[rough],
+                latest.take(np.flatnonzero(rough)),
+                residual[rough],
+            )
             knots = _equidistributed(residual, N)
             found = self._solve_on(
-                metric, start[active], end[active], latest, GaussianProcess(knots, kernel, self.noise)
+                metric,
+                start[active],
+                end[active],
+                latest,
+                GaussianProcess(knots, kernel, self.noise),
             )
             latest = found.curve
             place[active] = sum(len(curve) for curve in curves) + np.arange(len(active))
@@ -164,11 +203,14 @@ def _residual_profile(metric: Metric, curve: Curve) -> Any:
         r = flat(a) - metric.accelerations(flat(c), flat(v))
         squares = [metric.squared_norms(flat(c), u).reshape(c.shape[:2]) for u in (r, flat(v))]
         length = np.sqrt(squares[1]).mean(axis=1, keepdims=True)
-        return np.nan_to_num(np.sqrt(squares[0]) / np.where(length > 0, length, 1.0), nan=0.0, posinf=0.0)
+        return np.nan_to_num(
+            np.sqrt(squares[0]) / np.where(length > 0, length, 1.0), nan=0.0, posinf=0.0
+        )
 
 
 def _equidistributed(residual: Any, count: int) -> Any:
-    """Knots (P, count), closer where the residual is larger: it falls with a power of their distance."""
+    """Knots (P, count), closer where the residual is larger: it falls with a power of their
+    distance."""
     density = np.sqrt(np.sqrt(residual))
     mean = density.mean(axis=1, keepdims=True)
     density = (1 - FOLLOW) + FOLLOW * density / np.where(mean > 0, mean, 1.0)
@@ -211,7 +253,8 @@ class _State(NamedTuple):
     z: Any
     """The accepted accelerations z⁽ⁱ⁾, (N, d)."""
     target: Any
-    """What the next trial goes towards: z* = f at the accepted curve, (N, d); for Ishikawa's steps y."""
+    """What the next trial goes towards: z* = f at the accepted curve, (N, d); for Ishikawa's steps
+    y."""
     error: Any
     """Σₙ eₙ at z⁽ⁱ⁾; infinite before the first evaluation."""
     j: Any
@@ -242,7 +285,8 @@ def _trial(state: _State) -> Any:
 def _backtracking_step(metric: Metric, common: _Common, problem: _Problem, state: _State) -> _State:
     """One evaluation of f at every knot: try αz* + (1 − α)z, and accept it or shorten the step.
 
-    One trial a step, rather than a whole line search, so that the problems of a batch never wait for one another.
+    One trial a step, rather than a whole line search, so that the problems of a batch never wait
+    for one another.
     """
     z = _trial(state)
     f, e = _evaluate(metric, common, problem, z)
@@ -285,7 +329,8 @@ def _mann_step(metric: Metric, common: _Common, problem: _Problem, state: _State
 
 
 def _ishikawa_step(metric: Metric, common: _Common, problem: _Problem, state: _State) -> _State:
-    """First y = βf(z) + (1 − β)z, then z⁽ⁱ⁺¹⁾ = αf(y) + (1 − α)z, with α = β = (i + 1)^-½: two evaluations a step."""
+    """First y = βf(z) + (1 − β)z, then z⁽ⁱ⁺¹⁾ = αf(y) + (1 − α)z, with α = β = (i + 1)^-½: two
+    evaluations a step."""
     looking = state.j == 0  # at z itself
     alpha = 1 / jnp.sqrt(jnp.maximum(state.iteration, 0) + 1.0)
     f, e = _evaluate(metric, common, problem, jnp.where(looking, state.z, state.target))
@@ -301,7 +346,8 @@ def _ishikawa_step(metric: Metric, common: _Common, problem: _Problem, state: _S
 
 
 def _anderson_step(metric: Metric, common: _Common, problem: _Problem, state: _State) -> _State:
-    """Anderson's combination of the last steps is tried first (j = 0), then z* and shorter steps towards it."""
+    """Anderson's combination of the last steps is tried first (j = 0), then z* and shorter steps
+    towards it."""
     gap = state.target - state.z
     changes, moves = state.history
     known = jnp.sum(changes**2, axis=(1, 2))

@@ -1,4 +1,5 @@
-"""The shortest way along a graph of the data: no geodesic yet, but a start on the right side of the holes."""
+"""The shortest way along a graph of the data: no geodesic yet, but a start on the right side of the
+holes."""
 
 import dataclasses
 from typing import Any
@@ -18,10 +19,12 @@ NEIGHBOURS = 10
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Graph(Solver):
-    """Dijkstra's shortest route over nearest neighbours, with edges measured in the metric, smoothed.
+    """Dijkstra's shortest route over nearest neighbours, with edges measured in the metric,
+    smoothed.
 
-    It always finds a route, so it always converges; the route is not a geodesic, and never certified but by chance. Use
-    it to begin: `shortest_path(metric, a, b, Energy(), init=shortest_path(metric, a, b, Graph()))`.
+    It always finds a route, so it always converges; the route is not a geodesic, and never
+    certified but by chance. Use it to begin: `shortest_path(metric, a, b, Energy(),
+    init=shortest_path(metric, a, b, Graph()))`.
     """
 
     nodes: Any = None
@@ -40,12 +43,15 @@ class Graph(Solver):
     def solve(self, metric: Metric, start: Array, end: Array, init: Curve | None) -> Solution:
         """Find the routes; there is nothing to begin from."""
         if init is not None:
-            raise ValueError("Graph walks along the data and cannot begin from a path: leave init out.")
+            raise ValueError(
+                "Graph walks along the data and cannot begin from a path: leave init out."
+            )
         require_nodes(self.nodes, start.shape[1])
         roads = roads_of(metric, self.nodes, self.neighbours)
         if roads is None:
             raise ValueError(
-                "Graph needs points to walk along, and this metric has no data: pass some, Graph(nodes=...), for a "
+                "Graph needs points to walk along, and this metric has no data: pass some, "
+                "Graph(nodes=...), for a "
                 "decoder the latent codes of its training data."
             )
         routes, _ = roads.routes(metric, start, end, self.elements + 1)
@@ -56,7 +62,10 @@ class Graph(Solver):
 def require_nodes(nodes: Array | None, dim: int) -> None:
     """Refuse nodes of another dimension than the points to join."""
     if nodes is not None and nodes.shape[1] != dim:
-        raise ValueError(f"nodes has {nodes.shape[1]} coordinates, start and end have {dim}: pass an array (n, {dim}).")
+        raise ValueError(
+            f"nodes has {nodes.shape[1]} coordinates, start and end have {dim}: pass an array (n, "
+            f"{dim})."
+        )
 
 
 def roads_of(metric: Metric, nodes: Array | None, neighbours: int = NEIGHBOURS) -> Roadmap | None:

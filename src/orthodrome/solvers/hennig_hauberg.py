@@ -1,4 +1,5 @@
-"""The probabilistic solver of Hennig & Hauberg (2014), which the paper sets out from: a baseline, as it was."""
+"""The probabilistic solver of Hennig & Hauberg (2014), which the paper sets out from: a baseline,
+as it was."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -26,51 +27,63 @@ from orthodrome.status import Status
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class HennigHauberg(Solver):
-    """Evaluations of f as noisy observations of the acceleration, one knot after another, refined a few times.
+    """Evaluations of f as noisy observations of the acceleration, one knot after another, refined a
+    few times.
 
-    At the knot tₙ the posterior given the observations so far says where the curve is and how fast: (c, ċ), with a
-    covariance Σ. There zₙ = f(c, ċ) is observed, with the covariance that the doubt about (c, ċ) gives it if the
-    Jacobians of f are bounded by U and U̇,
+    At the knot tₙ the posterior given the observations so far says where the curve is and how fast:
+    (c, ċ), with a covariance Σ. There zₙ = f(c, ċ) is observed, with the covariance that the doubt
+    about (c, ċ) gives it if the Jacobians of f are bounded by U and U̇,
 
         Λₙ = UᵀΣ_cc U + |U̇ᵀΣ_ċc U| + |UᵀΣ_cċ U̇| + U̇ᵀΣ_ċċ U̇.
 
-    When all knots have been added, each is visited again and its observation replaced, `refinements` times.
+    When all knots have been added, each is visited again and its observation replaced,
+    `refinements` times.
 
-    Because Λₙ > 0, the mean does not pass through the accelerations that are observed, and c'' = f(c, c') is not what
-    the iteration ends in: the residual reaches a plateau (docs/derivations/hennig_hauberg.md). It is here to be
-    compared with.
+    Because Λₙ > 0, the mean does not pass through the accelerations that are observed, and c'' =
+    f(c, c') is not what the iteration ends in: the residual reaches a plateau
+    (docs/derivations/hennig_hauberg.md). It is here to be compared with.
     """
 
     mesh: int = 10
     """Knots on [0, 1], both ends included, added from the first to the last."""
     kernel: Kernel = SquaredExponential()
-    """The covariance function; without a lengthscale it takes its own default, for the paper's kernel λ² = ½ Δt."""
+    """The covariance function; without a lengthscale it takes its own default, for the paper's
+    kernel λ² = ½ Δt."""
     noise: float = 1e-7
     """Σ: added to the kernel's Gram matrix, for stability."""
     bound: Any = 10.0
-    """U, on the Jacobian of f by the position: a number for that multiple of the identity, or a matrix (d, d)."""
+    """U, on the Jacobian of f by the position: a number for that multiple of the identity, or a
+    matrix (d, d)."""
     velocity_bound: Any = 10.0
     """U̇, on the Jacobian of f by the velocity, in the same way."""
     refinements: int = 1
     """How often every observation is made anew."""
     search: Sequence[float] = ()
-    """Factors on the lengthscale: everything is repeated with each of them, and each problem keeps the one under which
-    its observations are likeliest. Empty for no search; a factor that makes the Gram matrix singular is refused."""
+    """Factors on the lengthscale: everything is repeated with each of them, and each problem keeps
+    the one under which its observations are likeliest. Empty for no search; a factor that makes the
+    Gram matrix singular is refused."""
     tol: float = 0.1
-    """The largest ‖c'' − f(c, c')‖² at a knot with which a path counts as converged: the paper's test. The method
-    has none of its own."""
+    """The largest ‖c'' − f(c, c')‖² at a knot with which a path counts as converged: the paper's
+    test. The method has none of its own."""
 
     def __post_init__(self) -> None:
         _boundary.as_count(self.mesh, "mesh", 2)
         _boundary.as_count(self.refinements, "refinements", 0)
-        _boundary.require_instance(self.kernel, Kernel, "kernel", "SquaredExponential() or Matern()")
+        _boundary.require_instance(
+            self.kernel, Kernel, "kernel", "SquaredExponential() or Matern()"
+        )
         for name in ("noise", "tol"):
             object.__setattr__(self, name, _boundary.as_positive(getattr(self, name), name))
         for name in ("bound", "velocity_bound"):
             value = _boundary.as_floats(getattr(self, name), name)
             if value.ndim not in (0, 2) or not np.all(np.isfinite(value) & (value >= 0)):
-                raise ValueError(f"{name} should be a number or a matrix (d, d), none of it negative; {value} arrived.")
-        factors = tuple(_boundary.as_positive(factor, "a factor in search") for factor in self.search)
+                raise ValueError(
+                    f"{name} should be a number or a matrix (d, d), none of it negative; {value} "
+                    "arrived."
+                )
+        factors = tuple(
+            _boundary.as_positive(factor, "a factor in search") for factor in self.search
+        )
         object.__setattr__(self, "search", factors)
         self._processes()  # refuses what cannot be factored, before any work
 
@@ -81,18 +94,27 @@ class HennigHauberg(Solver):
         size = max(1, BLOCK_NUMBERS // (self.mesh * d) ** 2)
         found = [
             self._solve_block(
-                metric, start[i : i + size], end[i : i + size], init and init.take(slice(i, i + size)), bounds
+                metric,
+                start[i : i + size],
+                end[i : i + size],
+                init and init.take(slice(i, i + size)),
+                bounds,
             )
             for i in range(0, max(P, 1), size)
         ]
         curves, status = zip(*found, strict=True)
-        return Solution(concatenate_curves(curves), np.concatenate(status), np.full(P, 1 + self.refinements))
+        return Solution(
+            concatenate_curves(curves), np.concatenate(status), np.full(P, 1 + self.refinements)
+        )
 
     def _solve_block(
         self, metric: Metric, start: Array, end: Array, init: Curve | None, bounds: list[Array]
     ) -> tuple[NoisyGPCurve, Array]:
         """The curves, each with its likeliest lengthscale."""
-        tried = [self._observe(metric, start, end, init, bounds, process) for process in self._processes()]
+        tried = [
+            self._observe(metric, start, end, init, bounds, process)
+            for process in self._processes()
+        ]
         best = np.argmax([evidence for _, evidence in tried], axis=0)
         P = len(start)
         curve = NoisyGPCurve.stack([curve for curve, _ in tried]).take(best * P + np.arange(P))
@@ -112,7 +134,8 @@ class HennigHauberg(Solver):
         V, moving = self._amplitude(metric, start, end), np.any(start != end, axis=1)
         z, z_noise = np.zeros((P, len(t), d)), np.zeros((P, len(t), d, d))
         prior, between = _at_knots(process)
-        line = np.stack([straight_line(start, end, t, order) for order in (0, 1)], axis=2)  # (P, N, 2, d)
+        # (P, N, 2, d)
+        line = np.stack([straight_line(start, end, t, order) for order in (0, 1)], axis=2)
         guess = line if init is None else np.stack(init.derivatives(t, (0, 1)), axis=2)
         for sweep in range(1 + self.refinements):
             for n in range(len(t)):
@@ -122,7 +145,9 @@ class HennigHauberg(Solver):
                 )
                 at = guess[:, n] if init is not None and sweep == 0 else line[:, n] + mean
                 with np.errstate(all="ignore"):
-                    z[:, n] = np.where(moving[:, None], metric.accelerations(at[:, 0], at[:, 1]), 0.0)
+                    z[:, n] = np.where(
+                        moving[:, None], metric.accelerations(at[:, 0], at[:, 1]), 0.0
+                    )
                     z_noise[:, n] = _propagated(covariance, *bounds)
         G = gram(process, t, V, z_noise)
         solved, evidence = _evidence(G, z)
@@ -154,23 +179,32 @@ class HennigHauberg(Solver):
         )
 
     def _amplitude(self, metric: Metric, start: Array, end: Array) -> Array:
-        """V; the identity where both ends are one point, so that there is something to divide by."""
+        """V; the identity where both ends are one point, so that there is something to divide
+        by."""
         d = start.shape[1]
         V = amplitude(start, end, metric.prior_covariance(d))
         size = np.trace(V, axis1=1, axis2=2)
         # data in a plane have no variance across it, and no inverse of it either
-        return np.where((size > 0)[:, None, None], V + (FLOOR * size / d)[:, None, None] * np.eye(d), np.eye(d))
+        return np.where(
+            (size > 0)[:, None, None], V + (FLOOR * size / d)[:, None, None] * np.eye(d), np.eye(d)
+        )
 
     def _processes(self) -> list[GaussianProcess]:
         kernel, knots = self.kernel.resolved(self.mesh), np.linspace(0.0, 1.0, self.mesh)
         assert kernel.lengthscale is not None
         scales = [factor * kernel.lengthscale for factor in self.search or (1.0,)]
-        return [GaussianProcess(knots, dataclasses.replace(kernel, lengthscale=scale), self.noise) for scale in scales]
+        return [
+            GaussianProcess(knots, dataclasses.replace(kernel, lengthscale=scale), self.noise)
+            for scale in scales
+        ]
 
     def _matrix(self, name: str, d: int) -> Array:
         value = _boundary.as_floats(getattr(self, name), name)
         if value.ndim == 2 and value.shape != (d, d):
-            raise ValueError(f"{name} has shape {value.shape}, the problems have {d} coordinates: pass a ({d}, {d}).")
+            raise ValueError(
+                f"{name} has shape {value.shape}, the problems have {d} coordinates: pass a ({d}, "
+                f"{d})."
+            )
         return value if value.ndim else value * np.eye(d)
 
 
@@ -179,7 +213,8 @@ FLOOR = 1e-10
 
 
 def _at_knots(process: GaussianProcess) -> tuple[Array, Array]:
-    """Of (c, ċ) at each knot: the prior covariance (N, 2, 2), and that with all knots' accelerations (N, 2, N)."""
+    """Of (c, ċ) at each knot: the prior covariance (N, 2, 2), and that with all knots'
+    accelerations (N, 2, N)."""
     t = process.knots
     prior = [[np.diag(process.prior(t, t, i, j)) for j in (0, 1)] for i in (0, 1)]
     between = [process.prior(t, t, i, 2) for i in (0, 1)]
@@ -187,9 +222,16 @@ def _at_knots(process: GaussianProcess) -> tuple[Array, Array]:
 
 
 def _posterior(
-    process: GaussianProcess, prior: Array, between: Array, V: Array, z: Array, z_noise: Array, knots: Array
+    process: GaussianProcess,
+    prior: Array,
+    between: Array,
+    V: Array,
+    z: Array,
+    z_noise: Array,
+    knots: Array,
 ) -> tuple[Array, Array]:
-    """(c, ċ) − the straight line at one time, given observations: mean (P, 2, d), covariance (P, 2, d, 2, d)."""
+    """(c, ċ) − the straight line at one time, given observations: mean (P, 2, d), covariance (P, 2,
+    d, 2, d)."""
     P, d = V.shape[:2]
     cross = kronecker(between, V)
     right = np.concatenate([cross.swapaxes(1, 2), z.reshape(P, -1, 1)], axis=2)
@@ -205,7 +247,8 @@ def _propagated(covariance: Array, U: Array, U_dot: Array) -> Array:
     mixed = np.abs(through(U_dot, 1, 0, U))
     spread = through(U, 0, 0, U) + mixed + mixed.swapaxes(1, 2) + through(U_dot, 1, 1, U_dot)
     finite = np.isfinite(spread).all(axis=(1, 2))
-    # the absolute values of its entries may leave a matrix that is no covariance: the nearest one that is
+    # the absolute values of its entries may leave a matrix that is no covariance: the nearest one
+    # that is
     root = square_root(0.5 * (spread + spread.swapaxes(1, 2))[finite])
     spread[finite] = root @ root.swapaxes(1, 2)
     return spread

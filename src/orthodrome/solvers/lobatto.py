@@ -1,8 +1,10 @@
-"""Collocation of order five for one boundary value problem, by the four-point Lobatto IIIa formula of MATLAB's bvp5c.
+"""Collocation of order five for one boundary value problem, by the four-point Lobatto IIIa formula
+of MATLAB's bvp5c.
 
-On each interval the curve is a polynomial of degree 4 that satisfies the equation at the four Lobatto points, its ends
-among them. Newton's method, damped, finds all of them together; where the equation is missed between those points,
-intervals are split. The Jacobians are finite differences, as there.
+On each interval the curve is a polynomial of degree 4 that satisfies the equation at the four
+Lobatto points, its ends among them. Newton's method, damped, finds all of them together; where the
+equation is missed between those points, intervals are split. The Jacobians are finite differences,
+as there.
 """
 
 from collections.abc import Callable
@@ -24,7 +26,8 @@ NODES = np.array([0.0, 0.5 - 0.5 / np.sqrt(5), 0.5 + 0.5 / np.sqrt(5), 1.0])
 """The four Lobatto points of [0, 1]."""
 
 _LAGRANGE = [
-    Polynomial.fromroots(np.delete(NODES, j)) / np.prod(NODES[j] - np.delete(NODES, j)) for j in range(len(NODES))
+    Polynomial.fromroots(np.delete(NODES, j)) / np.prod(NODES[j] - np.delete(NODES, j))
+    for j in range(len(NODES))
 ]
 _INTEGRALS = [basis.integ(lbnd=0) for basis in _LAGRANGE]
 A = np.array([[integral(node) for integral in _INTEGRALS] for node in NODES])
@@ -37,7 +40,8 @@ LOOKS, LOOK_WEIGHTS = 0.5 + 0.5 * _GAUSS, 0.5 * _WEIGHTS
 NEWTON_STEPS = 8
 SHORTENINGS = 4
 DECREASE = 0.2
-"""A step of length α should make the next one shorter by a factor 1 − 2 · DECREASE · α, in its square."""
+"""A step of length α should make the next one shorter by a factor 1 − 2 · DECREASE · α, in its
+square."""
 NEWTON_SHARE = 0.05
 """Newton's method ends when what it misses is such a share of the tolerance."""
 MUCH = 100.0
@@ -61,8 +65,11 @@ class Curve(NamedTuple):
         return np.concatenate([self.y[:-1, None], self.inner, self.y[1:, None]], axis=1)
 
 
-def solve(field: Field, t: Array, y: Array, tol: float, max_nodes: int) -> tuple[Curve, Status, int]:
-    """Solve dy/dt = field(y) with y = (c, v), from a guess y (M + 1, n) at the times t whose ends c are already right.
+def solve(
+    field: Field, t: Array, y: Array, tol: float, max_nodes: int
+) -> tuple[Curve, Status, int]:
+    """Solve dy/dt = field(y) with y = (c, v), from a guess y (M + 1, n) at the times t whose ends c
+    are already right.
 
     Returns the curve, how the search for it ended, and how many meshes were tried.
     """
@@ -77,7 +84,9 @@ def solve(field: Field, t: Array, y: Array, tol: float, max_nodes: int) -> tuple
         slopes = _slopes(field, curve)
         try:
             missed = _residuals(field, curve, slopes)
-        except FloatingPointError:  # between its points the curve goes where the field is not finite
+        except (
+            FloatingPointError
+        ):  # between its points the curve goes where the field is not finite
             missed = np.full(len(slopes), np.inf)
         if missed.max() <= tol and not unsettled.any():
             return curve, Status.CONVERGED, iterations
@@ -94,20 +103,23 @@ def _linear(y: Array) -> Array:
 
 
 def _slopes(field: Field, curve: Curve) -> Array:
-    """The field at the four points of each interval: (M, 4, n). What two intervals share is evaluated once."""
+    """The field at the four points of each interval: (M, 4, n). What two intervals share is
+    evaluated once."""
     M, n = len(curve.inner), curve.y.shape[1]
     values = field(np.concatenate([curve.y, curve.inner.reshape(-1, n)]))
     return _four(values, M)
 
 
 def _four(values: Array, M: int) -> Array:
-    """Values at M + 1 nodes and then at 2M inner points, (3M + 1, ...), as those at each interval's four points."""
+    """Values at M + 1 nodes and then at 2M inner points, (3M + 1, ...), as those at each interval's
+    four points."""
     nodes, inner = values[: M + 1], values[M + 1 :].reshape(M, 2, *values.shape[1:])
     return np.concatenate([nodes[:-1, None], inner, nodes[1:, None]], axis=1)
 
 
 def _jacobians(field: Field, curve: Curve, slopes: Array) -> Array:
-    """Of the field at the four points of each interval, by differences: (M, 4, n, n), derivatives last."""
+    """Of the field at the four points of each interval, by differences: (M, 4, n, n), derivatives
+    last."""
     M, n = len(curve.inner), curve.y.shape[1]
     points = np.concatenate([curve.y, curve.inner.reshape(-1, n)])
     values = np.concatenate([slopes[:, 0], slopes[-1:, 3], slopes[:, 1:3].reshape(-1, n)])
@@ -124,7 +136,8 @@ def _defects(curve: Curve, slopes: Array) -> Array:
 
 
 def _newton(field: Field, curve: Curve, tol: float) -> tuple[Curve, Array]:
-    """Damped Newton steps until the defects are small, or no more of them help; and where they are not small: (M,).
+    """Damped Newton steps until the defects are small, or no more of them help; and where they are
+    not small: (M,).
 
     A step that leads to where the field is not finite is shortened as one that does not help.
     """
@@ -160,7 +173,9 @@ def _newton(field: Field, curve: Curve, tol: float) -> tuple[Curve, Array]:
 
 def _unsettled(defects: Array, slopes: Array, h: Array, tol: float) -> Array:
     """The intervals on which Newton's method has not arrived: (M,)."""
-    return np.any(np.abs(defects) > NEWTON_SHARE * tol * h * (1 + np.abs(slopes[:, 1:])), axis=(1, 2))
+    return np.any(
+        np.abs(defects) > NEWTON_SHARE * tol * h * (1 + np.abs(slopes[:, 1:])), axis=(1, 2)
+    )
 
 
 def _size(step: tuple[Array, Array]) -> float:
@@ -168,7 +183,8 @@ def _size(step: tuple[Array, Array]) -> float:
 
 
 class _System:
-    """The linear equations of a Newton step: inner points are eliminated interval by interval, nodes all at once."""
+    """The linear equations of a Newton step: inner points are eliminated interval by interval,
+    nodes all at once."""
 
     def __init__(self, curve: Curve, J: Array) -> None:
         M, n = len(curve.inner), curve.y.shape[1]
@@ -178,7 +194,9 @@ class _System:
         change[:, [0, 1, 2], [1, 2, 3]] += np.eye(n)
         change[:, :, 0] -= np.eye(n)
         block = lambda rows, columns: (
-            change[:, rows][:, :, columns].swapaxes(2, 3).reshape(M, len(rows) * n, len(columns) * n)
+            change[:, rows][:, :, columns]
+            .swapaxes(2, 3)
+            .reshape(M, len(rows) * n, len(columns) * n)
         )
         self.inner = np.linalg.inv(block([0, 1], [1, 2]))
         self.from_nodes = self.inner @ block([0, 1], [0, 3])
@@ -229,7 +247,9 @@ def _residuals(field: Field, curve: Curve, slopes: Array) -> Array:
     M = len(slopes)
     interval, u = np.repeat(np.arange(M), len(LOOKS)), np.tile(LOOKS, M)
     f = field(_values(curve, slopes, interval, u))
-    derivative = np.einsum("qj,mjn->mqn", np.stack([basis(LOOKS) for basis in _LAGRANGE], axis=1), slopes)
+    derivative = np.einsum(
+        "qj,mjn->mqn", np.stack([basis(LOOKS) for basis in _LAGRANGE], axis=1), slopes
+    )
     relative = (derivative.reshape(f.shape) - f) / (1 + np.abs(f))
     return np.sqrt(np.sum(relative**2, axis=1).reshape(M, -1) @ LOOK_WEIGHTS)
 

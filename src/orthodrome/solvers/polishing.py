@@ -1,4 +1,5 @@
-"""From a rough curve to a certified geodesic: descents on finer and finer meshes, until the judge is content."""
+"""From a rough curve to a certified geodesic: descents on finer and finer meshes, until the judge
+is content."""
 
 from functools import reduce
 from typing import Any, NamedTuple
@@ -14,7 +15,8 @@ from orthodrome.solvers.energy import descend, smooth
 from orthodrome.status import Flaw, Status
 
 ELEMENTS, REFINEMENT = 32, 2
-"""Elements of the first mesh, and how many times more the next one has if the judge is not content."""
+"""Elements of the first mesh, and how many times more the next one has if the judge is not
+content."""
 
 FEW_ELEMENTS, LARGE_REFINEMENT = 8, 4
 """The same where each point is dear: on the pullback of a map, which may be a large network."""
@@ -26,10 +28,12 @@ DEGREE = 3
 """Of its elements: their ends then have order 6, as has the curve through them."""
 
 TOL, MAX_ITER = 1e-2, 300
-"""A descent is done when another step promises this fraction of rtol, or after so many evaluations."""
+"""A descent is done when another step promises this fraction of rtol, or after so many
+evaluations."""
 
 FOLLOW = 0.5
-"""Half of a mesh is spread evenly in time, half along the way in coordinates, where the metric changes."""
+"""Half of a mesh is spread evenly in time, half along the way in coordinates, where the metric
+changes."""
 
 BEATEN = 0.003
 """A curve that is so much longer than a certified one of the same problem is left as it is."""
@@ -45,7 +49,12 @@ class Found(NamedTuple):
 
     def take(self, index: Any) -> "Found":
         """Some of them."""
-        return Found(self.problem[index], self.curve.take(index), self.verdict.take(index), self.status[index])
+        return Found(
+            self.problem[index],
+            self.curve.take(index),
+            self.verdict.take(index),
+            self.status[index],
+        )
 
     def and_more(self, other: "Found") -> "Found":
         """These and others."""
@@ -58,12 +67,20 @@ class Found(NamedTuple):
 
 
 def polish(
-    metric: Metric, problem: Array, a: Array, b: Array, rough: Curve, rtol: float, max_elements: int, keep_all: bool
+    metric: Metric,
+    problem: Array,
+    a: Array,
+    b: Array,
+    rough: Curve,
+    rtol: float,
+    max_elements: int,
+    keep_all: bool,
 ) -> tuple[Found, Array]:
-    """Curves of least energy near C rough ones, smooth and judged; on a finer mesh where the judge is not content.
+    """Curves of least energy near C rough ones, smooth and judged; on a finer mesh where the judge
+    is not content.
 
-    `problem` (C,) says whose they are: unless `keep_all`, a curve that a certified one of the same problem beats is not
-    judged, or not refined. Also returns the evaluations (P,) for each problem.
+    `problem` (C,) says whose they are: unless `keep_all`, a curve that a certified one of the same
+    problem beats is not judged, or not refined. Also returns the evaluations (P,) for each problem.
     """
     P = problem.max() + 1
     shortest, evaluations, done = np.full(P, np.inf), np.zeros(P, int), list[Found]()
@@ -83,7 +100,9 @@ def polish(
             if len(some):
                 curve = smooth(metric, descent.nodes[some], breaks[some])
                 verdict = judge(metric, curve, a[some], b[some], rtol)
-                found.append(Found(problem[some], curve, verdict, _status(verdict, descent.status[some])))
+                found.append(
+                    Found(problem[some], curve, verdict, _status(verdict, descent.status[some]))
+                )
                 judged = np.concatenate([judged, some])
                 sure = verdict.certified
                 np.minimum.at(shortest, problem[some[sure]], verdict.length[sure])
@@ -130,6 +149,8 @@ def _spread(curve: Curve, count: int) -> Array:
     share = np.where(total > 0, ways / np.where(total > 0, total, 1.0), 1.0 / len(ways.T))
     density = (1 - FOLLOW) / len(ways.T) + FOLLOW * share
     reached = np.concatenate([np.zeros((len(curve), 1)), np.cumsum(density, axis=1)], axis=1)
-    breaks = resample(np.broadcast_to(times[:, None], (*reached.shape, 1)), reached, count + 1)[..., 0]
+    breaks = resample(np.broadcast_to(times[:, None], (*reached.shape, 1)), reached, count + 1)[
+        ..., 0
+    ]
     breaks[:, 0], breaks[:, -1] = 0.0, 1.0
     return breaks

@@ -1,4 +1,5 @@
-"""Where a descent can begin: curves from a to b, (P, S, N, d) at the nodes' times, that lead to different minima."""
+"""Where a descent can begin: curves from a to b, (P, S, N, d) at the nodes' times, that lead to
+different minima."""
 
 from typing import Any
 
@@ -11,20 +12,29 @@ from orthodrome.solvers.base import moved
 Array = np.ndarray[Any, Any]
 
 NEIGHBOURS = 2
-"""Whose curves are tried: those of the problems that have one end in common, and the other one so manieth nearest."""
+"""Whose curves are tried: those of the problems that have one end in common, and the other one so
+manieth nearest."""
 
 NEWS = 0.1
-"""A neighbour's curve tells something new if it is somewhere so far from the own one, relative to its way."""
+"""A neighbour's curve tells something new if it is somewhere so far from the own one, relative to
+its way."""
 
 
-def bows(a: Array, b: Array, times: Array, seed: int, shapes: tuple[tuple[int, float], ...]) -> Array:
-    """Straight lines bent to both sides: for each shape in a direction with this number, by so much of their length."""
+def bows(
+    a: Array, b: Array, times: Array, seed: int, shapes: tuple[tuple[int, float], ...]
+) -> Array:
+    """Straight lines bent to both sides: for each shape in a direction with this number, by so much
+    of their length."""
     step = b - a
     line = straight_line(a, b, times, 0)
     found = []
     for number, size in shapes:
-        direction = np.random.default_rng([seed, number]).standard_normal(a.shape[1])  # the same for all problems
-        across = direction - step * (np.sum(direction * step, axis=1) / np.sum(step * step, axis=1))[:, None]
+        # the same for all problems
+        direction = np.random.default_rng([seed, number]).standard_normal(a.shape[1])
+        across = (
+            direction
+            - step * (np.sum(direction * step, axis=1) / np.sum(step * step, axis=1))[:, None]
+        )
         norm = np.linalg.norm(across, axis=1, keepdims=True)
         across *= size * np.linalg.norm(step, axis=1, keepdims=True) / np.where(norm > 0, norm, 1.0)
         bow = np.sin(np.pi * times)[:, None] * across[:, None]
@@ -35,14 +45,18 @@ def bows(a: Array, b: Array, times: Array, seed: int, shapes: tuple[tuple[int, f
 def along(routes: Array, times: Array) -> Array:
     """Routes (P, S, points, d) at the nodes' times."""
     P, S, points, d = routes.shape
-    return PiecewiseCurve.through(routes.reshape(-1, points, d)).evaluate(times).reshape(P, S, len(times), d)
+    return (
+        PiecewiseCurve.through(routes.reshape(-1, points, d))
+        .evaluate(times)
+        .reshape(P, S, len(times), d)
+    )
 
 
 def from_neighbours(a: Array, b: Array, best: Array, times: Array) -> tuple[Array, Array, Array]:
     """The best curves (P, N, d) of problems with nearly the same ends, moved to these.
 
-    a comes before b in lexicographic order. Returns the curves (P, S, N, d), which of them there are, and which of
-    these are news, (P, S) each.
+    a comes before b in lexicographic order. Returns the curves (P, S, N, d), which of them there
+    are, and which of these are news, (P, S) each.
     """
     ends, index = np.unique(np.concatenate([a, b]), axis=0, return_inverse=True)
     i, j = index.reshape(2, -1)
@@ -65,5 +79,7 @@ def from_neighbours(a: Array, b: Array, best: Array, times: Array) -> tuple[Arra
     for later in range(neighbours.shape[1]):
         news[:, later] &= differ(neighbours[:, later], best)
         for earlier in range(later):
-            news[:, later] &= ~news[:, earlier] | differ(neighbours[:, later], neighbours[:, earlier])
+            news[:, later] &= ~news[:, earlier] | differ(
+                neighbours[:, later], neighbours[:, earlier]
+            )
     return neighbours, there, news

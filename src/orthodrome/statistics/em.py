@@ -1,4 +1,5 @@
-"""Expectation and maximisation for mixtures of locally adaptive normal distributions (docs/derivations/land.md)."""
+"""Expectation and maximisation for mixtures of locally adaptive normal distributions
+(docs/derivations/land.md)."""
 
 import dataclasses
 from typing import Any
@@ -23,29 +24,31 @@ from orthodrome.statistics.tangents import NOT_ASKED, Frames, Logarithms, usable
 Array = np.ndarray[Any, Any]
 
 WARM_UP, SETTLED = 8, 0.01
-"""Iterations at most in which only weights and Σ change, and the share of points that may still change sides when they
-end."""
+"""Iterations at most in which only weights and Σ change, and the share of points that may still
+change sides when they end."""
 
 SHARES = (1.0, 1 / 4, 0.0)
 """Of the step towards a better mean, those that are tried; with the last one only Σ changes."""
 
 REACH = 0.3
-"""How many standard deviations a mean may move at once, at most; less where a step has found other paths than it hoped
-for."""
+"""How many standard deviations a mean may move at once, at most; less where a step has found other
+paths than it hoped for."""
 
 STEP, COARSER = 1e-3, 4
-"""Steps of the differences that tell the slope of log C, in the smallest standard deviation; every so manieth ray is
-enough for it."""
+"""Steps of the differences that tell the slope of log C, in the smallest standard deviation; every
+so manieth ray is enough for it."""
 
 AWAY, SEEN, TRIALS, WORTH, HEAD_START = (-0.5, -0.2, 0.2, 0.5), 128, 4, 0.02, 1
-"""Standard deviations from the first means to others that are tried, by how many points they are judged, and after how
-many iterations; the gain in mean log-likelihood that is worth it; and iterations of EM before it is believed."""
+"""Standard deviations from the first means to others that are tried, by how many points they are
+judged, and after how many iterations; the gain in mean log-likelihood that is worth it; and
+iterations of EM before it is believed."""
 
 BETWEEN = 1e-9, 1 - 1e-9
 """The weights of components that are tried."""
 
 NEGLIGIBLE = 12.0
-"""A component whose log density is so far below the mixture's has no share in a point, and need not be looked at."""
+"""A component whose log density is so far below the mixture's has no share in a point, and need not
+be looked at."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,11 +75,13 @@ class Settings:
 def fit(logs: Logarithms, means: Array, settings: Settings, progress: Progress) -> Mixture:
     """EM from means (K, d). The likelihood never falls, as long as the same points have a density.
 
-    A maximisation is one step, kept only if it makes the expected likelihood larger: a quasi-Newton step of the means,
-    and Σ to where its moments are those of the data, on the rays that are there.
+    A maximisation is one step, kept only if it makes the expected likelihood larger: a quasi-Newton
+    step of the means, and Σ to where its moments are those of the data, on the rays that are there.
     """
     mixture = _begin(logs, means, settings, progress)
-    others = _elsewhere(mixture, logs, settings) if progress.seconds < settings.max_seconds else means
+    others = (
+        _elsewhere(mixture, logs, settings) if progress.seconds < settings.max_seconds else means
+    )
     if np.any(others != means):
         rival = Logarithms(logs.metric, logs.points, len(means), logs.solver)
         other = _begin(rival, others, settings, progress)
@@ -102,10 +107,14 @@ def _go_on(mixture: Mixture, logs: Logarithms, settings: Settings, progress: Pro
 
 
 def _begin(logs: Logarithms, means: Array, settings: Settings, progress: Progress) -> Mixture:
-    """The weights and Σ that suit these means, from the points that are nearest to each, on few rays."""
+    """The weights and Σ that suit these means, from the points that are nearest to each, on few
+    rays."""
     metric, tangents, frames = logs.metric, logs.at(means), Frames.at(logs.metric, means)
     if not tangents.found.any():
-        raise ValueError("no logarithm of any point was found at the first means: try another solver, or means_init.")
+        raise ValueError(
+            "no logarithm of any point was found at the first means: try another solver, or "
+            "means_init."
+        )
     labels = np.argmin(np.where(tangents.found, tangents.distance, np.inf), axis=0)
     r = (labels == np.arange(len(means))[:, None]).astype(float)
     A = np.linalg.cholesky(scatter_of(tangents, r, settings.ridge))
@@ -122,7 +131,9 @@ def _begin(logs: Logarithms, means: Array, settings: Settings, progress: Progres
         found = parts.recast(found, metric, settings.few, settings.exact)
     found = parts.rays(metric, settings.omega, settings.exact)
     parts = parts._replace(log_norm=found.log_integral())
-    mixture = Mixture(parts, found, weights, tangents, np.zeros(0), np.full(len(means), REACH), parts.covariances)
+    mixture = Mixture(
+        parts, found, weights, tangents, np.zeros(0), np.full(len(means), REACH), parts.covariances
+    )
     _expect(mixture, progress)
     return mixture
 
@@ -156,7 +167,9 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
     for share in SHARES:
         todo = best >= cost
         trial = old.means.copy()
-        trial[todo] = walk(metric, old.means[todo], share * step[todo]) if share else old.means[todo]
+        trial[todo] = (
+            walk(metric, old.means[todo], share * step[todo]) if share else old.means[todo]
+        )
         todo[todo] = usable(metric, trial[todo])
         if not todo.any():
             continue
@@ -166,9 +179,12 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
             seen = logs.at(trial, todo[:, None] & (r > np.exp(-NEGLIGIBLE)))
         now = scatter_of(seen, r, settings.ridge)
         if share:
-            # a new frame may be turned against the old one, and what lay along the data should still do so
+            # a new frame may be turned against the old one, and what lay along the data should
+            # still do so
             A = np.linalg.cholesky(now) @ unturned @ old.A
-            some = cast(metric, trial[todo], frames.lower[todo], A[todo], settings.omega, settings.exact)
+            some = cast(
+                metric, trial[todo], frames.lower[todo], A[todo], settings.omega, settings.exact
+            )
             rays = mixture.rays.put(todo, some)
         _, costs = fitted(rays, trial, frames, now, todo)
         better = todo & (costs < best)
@@ -178,14 +194,23 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
     free = better & np.any(means != old.means, axis=1)
     logs.restore(~free, paths)
     mixture.reach = np.where(
-        ~better, mixture.reach / 4, np.where(free, np.minimum(2 * mixture.reach, REACH), mixture.reach)
+        ~better,
+        mixture.reach / 4,
+        np.where(free, np.minimum(2 * mixture.reach, REACH), mixture.reach),
     )
 
 
 def _move(
-    mixture: Mixture, logs: Logarithms, r: Array, means: Array, found: Rays, which: Array, settings: Settings
+    mixture: Mixture,
+    logs: Logarithms,
+    r: Array,
+    means: Array,
+    found: Rays,
+    which: Array,
+    settings: Settings,
 ) -> Array:
-    """Components in the mask (K,) take these means (K, d), with their rays, if that is better; says which do, (K,).
+    """Components in the mask (K,) take these means (K, d), with their rays, if that is better; says
+    which do, (K,).
 
     It is judged by the shortest paths there, found anew, of all points that matter.
     """
@@ -198,7 +223,8 @@ def _move(
     seen = seen.where(seen.status != NOT_ASKED, tangents)
     frames = Frames.at(logs.metric, means)
     parts, costs = fitted(found, means, frames, scatter_of(seen, r, settings.ridge), which)
-    lost = np.any(matter & tangents.found & ~seen.found, axis=1)  # a mean from which fewer points are seen is no better
+    # a mean from which fewer points are seen is no better
+    lost = np.any(matter & tangents.found & ~seen.found, axis=1)
     better = which & (costs < cost) & ~lost
     mixture.components, mixture.rays = parts.where(better, old), found.where(better, mixture.rays)
     mixture.tangents = seen.where(np.broadcast_to(better[:, None], r.shape), tangents)
@@ -206,9 +232,11 @@ def _move(
 
 
 def _elsewhere(mixture: Mixture, logs: Logarithms, settings: Settings) -> Array:
-    """Better means (K, d) on the geodesics along the largest axes, each tried while the other components stay.
+    """Better means (K, d) on the geodesics along the largest axes, each tried while the other
+    components stay.
 
-    A mean's likelihood is rugged, because the ways to far points jump as it moves: no slope leads over that.
+    A mean's likelihood is rugged, because the ways to far points jump as it moves: no slope leads
+    over that.
     """
     metric, parts, (K, d) = logs.metric, mixture.components, mixture.components.means.shape
     _, size, axes = np.linalg.svd(parts.A.swapaxes(1, 2))  # the rows of `axes` are those of Σ
@@ -224,18 +252,27 @@ def _elsewhere(mixture: Mixture, logs: Logarithms, settings: Settings) -> Array:
     return np.where(better[:, None], flat.reshape(K, -1, d)[np.arange(K), best], parts.means)
 
 
-def _if_at(bases: Array, each: int, mixture: Mixture, logs: Logarithms, settings: Settings) -> Array:
-    """About what the mean log-likelihood would be if a component had one of these means (KT, d), T = `each` for each
-    component, the first of them its own."""
+def _if_at(
+    bases: Array, each: int, mixture: Mixture, logs: Logarithms, settings: Settings
+) -> Array:
+    """About what the mean log-likelihood would be if a component had one of these means (KT, d), T
+    = `each` for each component, the first of them its own."""
     metric, parts = logs.metric, mixture.components
     repeated = lambda array: np.repeat(array, each, axis=0)
     some = _evenly(np.flatnonzero(np.isfinite(mixture.log_density)), SEEN)
     joint = joint_density(parts.log_density(mixture.tangents.u)[:, some], mixture.weights)
     own = np.eye(len(joint), dtype=bool)[..., None]
-    rest = repeated(logsumexp(np.where(own, -np.inf, joint), axis=1))  # (KT, n): all components but the own one
-    r, own_weight = repeated(np.exp(joint - logsumexp(joint, axis=0))), np.clip(repeated(mixture.weights), *BETWEEN)
+    # (KT, n): all components but the own one
+    rest = repeated(logsumexp(np.where(own, -np.inf, joint), axis=1))
+    r, own_weight = (
+        repeated(np.exp(joint - logsumexp(joint, axis=0))),
+        np.clip(repeated(mixture.weights), *BETWEEN),
+    )
     tangents = Logarithms(metric, logs.points[some], len(bases), logs.solver).at(bases)
-    frames, lower = Frames.at(metric, bases), np.linalg.cholesky(scatter_of(tangents, r, settings.ridge))
+    frames, lower = (
+        Frames.at(metric, bases),
+        np.linalg.cholesky(scatter_of(tangents, r, settings.ridge)),
+    )
     A = lower @ np.linalg.solve(repeated(lower[::each]), repeated(parts.A))
     found = cast(metric, bases, frames.lower, A, settings.few, settings.exact)
     for _ in range(TRIALS):
@@ -243,7 +280,9 @@ def _if_at(bases: Array, each: int, mixture: Mixture, logs: Logarithms, settings
         weight = np.clip(r.mean(axis=1), *BETWEEN)
         density = joint_density(trial.log_density(tangents.u), weight)
         total = np.logaddexp(density, rest + np.log((1 - weight) / (1 - own_weight))[:, None])
-        r = np.where(np.isfinite(total), np.exp(density - np.where(np.isfinite(total), total, 0.0)), 0.0)
+        r = np.where(
+            np.isfinite(total), np.exp(density - np.where(np.isfinite(total), total, 0.0)), 0.0
+        )
     return np.mean(total, axis=1)
 
 
@@ -256,27 +295,34 @@ def _step(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) -> A
     """Quasi-Newton steps (K, d) of the means, within reach."""
     parts = mixture.components
     slope = _slope(mixture, logs, r, settings)
-    if mixture.before is not None and mixture.slope is not None:  # what the last step did to the slope
-        mixture.inverse = bfgs(mixture.inverse, parts.means - mixture.before, slope - mixture.slope, 0.0)
+    if (
+        mixture.before is not None and mixture.slope is not None
+    ):  # what the last step did to the slope
+        mixture.inverse = bfgs(
+            mixture.inverse, parts.means - mixture.before, slope - mixture.slope, 0.0
+        )
     mixture.before, mixture.slope = parts.means, slope
     downhill = np.einsum("ki,kij,kj->k", slope, mixture.inverse, slope) > 0
     mixture.inverse = np.where(downhill[:, None, None], mixture.inverse, parts.covariances)
     step = -np.einsum("kij,kj->ki", mixture.inverse, slope)
-    far = np.linalg.norm(np.linalg.solve(parts.A, parts.frames.read(step)[..., None])[..., 0], axis=1)
+    far = np.linalg.norm(
+        np.linalg.solve(parts.A, parts.frames.read(step)[..., None])[..., 0], axis=1
+    )
     return step / np.maximum(1.0, far / mixture.reach)[:, None]
 
 
 def _slope(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) -> Array:
     """The derivative of ½ tr(Σ⁻¹ scatter) + log C by the means (K, d), A held fixed in the frames.
 
-    Of the scatter from the second variation along the paths, as u = L⁻¹p with p the momentum at the mean; of log C and
-    of L by small steps.
+    Of the scatter from the second variation along the paths, as u = L⁻¹p with p the momentum at the
+    mean; of log C and of L by small steps.
     """
     metric, parts = logs.metric, mixture.components
     K, d = parts.means.shape
     w, u = weighed(mixture.tangents, r)
     pull = np.linalg.solve(parts.A @ parts.A.swapaxes(1, 2), u.swapaxes(1, 2))  # Σ⁻¹u, (K, d, n)
-    lowered = np.linalg.solve(parts.frames.lower.swapaxes(1, 2), pull).swapaxes(1, 2)  # L⁻ᵀΣ⁻¹u, (K, n, d)
+    # L⁻ᵀΣ⁻¹u, (K, n, d)
+    lowered = np.linalg.solve(parts.frames.lower.swapaxes(1, 2), pull).swapaxes(1, 2)
     by_paths = -np.einsum("kn,kni,knij->kj", w, lowered, logs.stiffness(w > np.exp(-NEGLIGIBLE)))
     small = STEP * np.sqrt(np.linalg.eigvalsh(parts.covariances)[:, 0])
     aside = small[:, None, None] * np.concatenate([np.zeros((1, d)), np.eye(d)])

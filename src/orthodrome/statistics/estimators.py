@@ -14,8 +14,11 @@ Array = np.ndarray[Any, Any]
 
 
 def require_data(estimator: Any, X: Any, least: int = 2) -> tuple[Array, Metric]:
-    """The data (n, d) to fit, and the metric: the estimator's own, or a `LocalPCA` learned from these data."""
-    X = validate_data(estimator, _boundary.detached(X, "X"), dtype=np.float64, ensure_min_samples=least)
+    """The data (n, d) to fit, and the metric: the estimator's own, or a `LocalPCA` learned from
+    these data."""
+    X = validate_data(
+        estimator, _boundary.detached(X, "X"), dtype=np.float64, ensure_min_samples=least
+    )
     if estimator.metric is None:
         return X, LocalPCA(X)
     metric = solving.require_metric(estimator.metric)
@@ -40,7 +43,8 @@ def require_clusters(n_clusters: Any, name: str, X: Array) -> int:
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
-    """NumPy's generator from what scikit-learn takes: a number, None, a generator, or a RandomState."""
+    """NumPy's generator from what scikit-learn takes: a number, None, a generator, or a
+    RandomState."""
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31)
     return np.random.default_rng(random_state)

@@ -12,15 +12,20 @@ from orthodrome.solvers import Solver
 Array = np.ndarray[Any, Any]
 
 
-def interpolate(metric: Metric, points: Any, t: Any, times: Any = None, solver: Solver | None = None) -> Array:
-    """Points at times `t` in [0, 1] of the curve that runs through the points (k, d) along shortest paths: (T, d).
+def interpolate(
+    metric: Metric, points: Any, t: Any, times: Any = None, solver: Solver | None = None
+) -> Array:
+    """Points at times `t` in [0, 1] of the curve that runs through the points (k, d) along shortest
+    paths: (T, d).
 
-    It is at each of the points at its `times` (k,), from 0 to 1; without them the curve has the same speed everywhere,
-    so that evenly spaced `t` give points evenly spaced on the manifold.
+    It is at each of the points at its `times` (k,), from 0 to 1; without them the curve has the
+    same speed everywhere, so that evenly spaced `t` give points evenly spaced on the manifold.
     """
     x = _boundary.as_points(points, "points")
     if x.ndim != 2 or len(x) < 2:
-        raise ValueError(f"points should have shape (k, d), at least two rows; a shape of {x.shape} arrived.")
+        raise ValueError(
+            f"points should have shape (k, d), at least two rows; a shape of {x.shape} arrived."
+        )
     t = _boundary.as_times(t)
     paths = shortest_path(metric, x[:-1], x[1:], solver=solver)
     if times is None:
@@ -30,7 +35,8 @@ def interpolate(metric: Metric, points: Any, t: Any, times: Any = None, solver: 
         at = _boundary.as_times(times)
         if at.shape != (len(x),) or at[0] != 0 or at[-1] != 1 or np.any(np.diff(at) <= 0):
             raise ValueError(
-                f"times should be {len(x)} numbers that grow from 0 to 1, one for each point; {at} arrived."
+                f"times should be {len(x)} numbers that grow from 0 to 1, one for each point; "
+                f"{at} arrived."
             )
     leg = np.clip(np.searchsorted(at, t.ravel(), side="right") - 1, 0, len(x) - 2)
     width = at[leg + 1] - at[leg]

@@ -3,28 +3,42 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 
 from orthodrome import _boundary, solving
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics import means
-from orthodrome.statistics.estimators import Progress, as_generator, require_clusters, require_data, require_queries
+from orthodrome.statistics.estimators import (
+    Progress,
+    as_generator,
+    require_clusters,
+    require_data,
+    require_queries,
+)
 from orthodrome.statistics.tangents import Logarithms, Tangents, moved_at_most, warn_missing
 from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
 
 MEAN_STEPS = 5
-"""Steps towards the means between two assignments: they need not be exact before the clusters are."""
+"""Steps towards the means between two assignments: they need not be exact before the clusters
+are."""
 
 
-class GeodesicKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class GeodesicKMeans(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     """K-means on a manifold: distances along shortest paths, centers that are Fréchet means.
 
-    After `fit`: `cluster_centers_` (K, d), `labels_` (n,), `inertia_` (the sum of squared distances), `n_iter_`,
-    `converged_`, `metric_`. A point from which no path to any center was found has the label −1, is left out of the
-    means and of the inertia, and is warned about.
+    After `fit`: `cluster_centers_` (K, d), `labels_` (n,), `inertia_` (the sum of squared
+    distances), `n_iter_`, `converged_`, `metric_`. A point from which no path to any center was
+    found has the label −1, is left out of the means and of the inertia, and is warned about.
     """
 
     def __init__(
@@ -44,7 +58,8 @@ class GeodesicKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
 
         n_clusters: how many.
         metric: on which distances are measured; None learns a `LocalPCA` from the data.
-        init: "k-means++" (by geodesic distances), "random" (points of the data), or centers (n_clusters, d).
+        init: "k-means++" (by geodesic distances), "random" (points of the data), or centers
+        (n_clusters, d).
         n_init: beginnings from other seeds; the best one is kept.
         max_iter: assignments, at most, for each beginning.
         tol: the slope, relative to the cluster's spread, at which a center counts as a mean.
@@ -91,7 +106,8 @@ class GeodesicKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         warn_missing(best.tangents.status, "logarithms at the centers")
         if not best.converged:
             _boundary.warn(
-                f"labels or centers still changed after {best.iterations} assignments: raise max_iter, or tol."
+                f"labels or centers still changed after {best.iterations} assignments: raise "
+                "max_iter, or tol."
             )
         return self
 
@@ -100,7 +116,8 @@ class GeodesicKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         return nearest(self._tangents(X))[0]
 
     def transform(self, X: Any) -> Array:
-        """The distances (n, K) of points (n, d) to the centers; NaN, with a warning, where no path was found."""
+        """The distances (n, K) of points (n, d) to the centers; NaN, with a warning, where no path
+        was found."""
         return self._tangents(X).distance.T
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -109,7 +126,9 @@ class GeodesicKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
 
     def _tangents(self, X: Any) -> Tangents:
         X = require_queries(self, X)
-        logs = Logarithms(self.metric_, X, len(self.cluster_centers_), solving.require_solver(self.solver))
+        logs = Logarithms(
+            self.metric_, X, len(self.cluster_centers_), solving.require_solver(self.solver)
+        )
         tangents = logs.at(self.cluster_centers_)
         warn_missing(tangents.status, "paths to the centers")
         return tangents
@@ -117,7 +136,9 @@ class GeodesicKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     def _require_init(self, metric: Metric, X: Array, count: int) -> Array | None:
         if isinstance(self.init, str):
             if self.init not in ("k-means++", "random"):
-                raise ValueError(f"init should be 'k-means++', 'random' or centers; {self.init!r} arrived.")
+                raise ValueError(
+                    f"init should be 'k-means++', 'random' or centers; {self.init!r} arrived."
+                )
             return None
         return require_centers(metric, self.init, "init", (count, X.shape[1]))
 
@@ -126,7 +147,9 @@ def require_centers(metric: Metric, value: Any, name: str, shape: tuple[int, int
     """Centers (K, d) to begin with."""
     centers = metric.require_points(value, name)
     if centers.shape != shape:
-        raise ValueError(f"{name} should have shape {shape}, a row a center; {centers.shape} arrived.")
+        raise ValueError(
+            f"{name} should have shape {shape}, a row a center; {centers.shape} arrived."
+        )
     metric.require_positive(centers, name)
     return centers
 
@@ -134,7 +157,8 @@ def require_centers(metric: Metric, value: Any, name: str, shape: tuple[int, int
 def seed(logs: Logarithms, count: int, rng: np.random.Generator, trials: int) -> Array:
     """Centers (count, d) among the points: k-means++.
 
-    Each is the best of a few points that are drawn with probabilities like their squared distances from those before.
+    Each is the best of a few points that are drawn with probabilities like their squared distances
+    from those before.
     """
     x = logs.points
     centers, far = np.empty((count, x.shape[1])), np.full(len(x), np.inf)
@@ -166,11 +190,14 @@ class Clusters(NamedTuple):
     tangents: Tangents
 
 
-def cluster(logs: Logarithms, start: Array, tol: float, max_iter: int, progress: Progress) -> Clusters:
-    """Lloyd's algorithm: assign each point to the nearest center, move the centers to the means, until nothing changes.
+def cluster(
+    logs: Logarithms, start: Array, tol: float, max_iter: int, progress: Progress
+) -> Clusters:
+    """Lloyd's algorithm: assign each point to the nearest center, move the centers to the means,
+    until nothing changes.
 
-    A distance is only computed where the center could be the nearest: it is at least the last one known minus the way
-    that the center has moved since (Elkan's bound).
+    A distance is only computed where the center could be the nearest: it is at least the last one
+    known minus the way that the center has moved since (Elkan's bound).
     """
     centers, K = start, len(start)
     tangents = logs.at(centers)
@@ -192,14 +219,16 @@ def cluster(logs: Logarithms, start: Array, tol: float, max_iter: int, progress:
         before = labels
         labels, distance = nearest(tangents)
         progress.say(
-            f"k-means {iteration}: inertia {_inertia(distance):.6g}, {np.sum(labels != before)} labels changed"
+            f"k-means {iteration}: inertia {_inertia(distance):.6g}, {np.sum(labels != before)} "
+            "labels changed"
         )
         converged = bool(np.all(labels == before) and np.all(found.status == Status.CONVERGED))
     return Clusters(centers, labels, _inertia(distance), iteration, converged, tangents)
 
 
 def nearest(tangents: Tangents) -> tuple[Array, Array]:
-    """The number of the nearest base and its distance, for each of n points; −1 and NaN where none is known."""
+    """The number of the nearest base and its distance, for each of n points; −1 and NaN where none
+    is known."""
     distance = np.where(tangents.found, tangents.distance, np.inf)
     labels = np.argmin(distance, axis=0)
     least = distance.min(axis=0)
@@ -211,7 +240,8 @@ def _inertia(distance: Array) -> float:
 
 
 def _fill(logs: Logarithms, centers: Array, labels: Array, distance: Array) -> tuple[Array, Array]:
-    """A center without points moves to the point that is furthest from its own, as in scikit-learn."""
+    """A center without points moves to the point that is furthest from its own, as in
+    scikit-learn."""
     empty = np.setdiff1d(np.arange(len(centers)), labels)
     if not len(empty):
         return centers, labels

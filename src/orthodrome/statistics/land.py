@@ -1,4 +1,5 @@
-"""LAND: mixtures of locally adaptive normal distributions, the normal distributions of a curved space."""
+"""LAND: mixtures of locally adaptive normal distributions, the normal distributions of a curved
+space."""
 
 from typing import Any
 
@@ -10,7 +11,13 @@ from orthodrome import _boundary, maps, solving
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics import em, kmeans, mixture, rays
-from orthodrome.statistics.estimators import Progress, as_generator, require_clusters, require_data, require_queries
+from orthodrome.statistics.estimators import (
+    Progress,
+    as_generator,
+    require_clusters,
+    require_data,
+    require_queries,
+)
 from orthodrome.statistics.medoids import medoids
 from orthodrome.statistics.tangents import Logarithms, Tangents, warn_missing
 
@@ -27,15 +34,18 @@ POOL = 8
 
 
 class LAND(DensityMixin, ClusterMixin, BaseEstimator):
-    """A mixture of locally adaptive normal distributions (Arvanitidis et al., 2016), fitted by maximum likelihood.
+    """A mixture of locally adaptive normal distributions (Arvanitidis et al., 2016), fitted by
+    maximum likelihood.
 
-    A component has the density exp(−½ uᵀΣ⁻¹u) / C(μ, Σ) with respect to the volume of the manifold, where u is the
-    logarithm of x at the mean μ in an orthonormal frame. On a flat metric it is a Gaussian mixture.
+    A component has the density exp(−½ uᵀΣ⁻¹u) / C(μ, Σ) with respect to the volume of the manifold,
+    where u is the logarithm of x at the mean μ in an orthonormal frame. On a flat metric it is a
+    Gaussian mixture.
 
-    After `fit`: `weights_` (K,), `means_` (K, d), `covariances_` (K, d, d) of the velocities at the means, in the
-    coordinates of the data (EΣEᵀ with `frames_` E), `log_norms_` (log C), `labels_`, `lower_bound_` (the mean log
-    density of the data), `converged_`, `n_iter_`, `history_` (seconds and mean log density for each iteration),
-    `failed_` (n, K) (logarithms that were not found), `metric_`.
+    After `fit`: `weights_` (K,), `means_` (K, d), `covariances_` (K, d, d) of the velocities at the
+    means, in the coordinates of the data (EΣEᵀ with `frames_` E), `log_norms_` (log C), `labels_`,
+    `lower_bound_` (the mean log density of the data), `converged_`, `n_iter_`, `history_` (seconds
+    and mean log density for each iteration), `failed_` (n, K) (logarithms that were not found),
+    `metric_`.
     """
 
     def __init__(
@@ -60,17 +70,19 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
 
         n_components: how many.
         metric: on which distances are measured; None learns a `LocalPCA` from the data.
-        normalizer: "riemannian" has the Jacobian of the exponential map in C, so that densities integrate to one;
-            "2016" leaves it out, as the paper of that year did.
+        normalizer: "riemannian" has the Jacobian of the exponential map in C, so that densities
+            integrate to one; "2016" leaves it out, as the paper of that year did.
         n_rays: directions in which C is integrated. The error of C falls with their number.
         tol: the mean log density has converged when it grows by less than this in an iteration.
         reg_covar: added to the diagonal of each Σ's scatter.
-        max_iter, max_seconds: EM ends after so many iterations, or after the iteration in which so much time is over.
+        max_iter, max_seconds: EM ends after so many iterations, or after the iteration in which so
+        much time is over.
         n_init: how many of the best clusterings to begin from, at most; the likeliest end is kept.
-        means_init: (n_components, d): means to begin with; None looks for them among the data, by k-medoids with
-            distances along roads between nearest neighbours.
-        failed: what becomes of a point whose logarithm at a mean is not found: "omit" gives it no density under that
-            component, and leaves it out of the fit if it has none under any, with a warning; "raise" is an error.
+        means_init: (n_components, d): means to begin with; None looks for them among the data, by
+            k-medoids with distances along roads between nearest neighbours.
+        failed: what becomes of a point whose logarithm at a mean is not found: "omit" gives it no
+            density under that component, and leaves it out of the fit if it has none under any,
+            with a warning; "raise" is an error.
         solver: of the logarithms; None means `Auto()`.
         verbose: a line for each iteration, on standard error.
         random_state: a number for repeatable results.
@@ -117,12 +129,20 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
             if progress.seconds > settings.max_seconds:
                 break
         assert best is not None
-        self._keep(best, metric, X, rays.directions(FINER * self.n_rays, X.shape[1], seed), exact, solver)
+        self._keep(
+            best, metric, X, rays.directions(FINER * self.n_rays, X.shape[1], seed), exact, solver
+        )
         progress.say(f"done: mean log density {self.lower_bound_:.6f}")
         return self
 
     def _keep(
-        self, found: mixture.Mixture, metric: Metric, X: Array, omega: Array, exact: bool, solver: Solver
+        self,
+        found: mixture.Mixture,
+        metric: Metric,
+        X: Array,
+        omega: Array,
+        exact: bool,
+        solver: Solver,
     ) -> None:
         parts = found.components.normalised(metric, omega, exact, solver)
         self.metric_, self.weights_, self.means_ = metric, found.weights, parts.means
@@ -137,23 +157,29 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         self.failed_ = ~found.tangents.found.T
         self.n_iter_, self.converged_ = found.iterations, found.converged
         shift = float(np.mean(volume[known])) if known.any() else 0.0
-        self.history_ = {"seconds": np.array(found.seconds), "lower_bound": np.array(found.history) + shift}
+        self.history_ = {
+            "seconds": np.array(found.seconds),
+            "lower_bound": np.array(found.history) + shift,
+        }
         self._require_found(found.tangents)
         empty = int(np.sum(found.weights <= 0))
         if empty:
             _boundary.warn(
-                f"{empty} of {len(found.weights)} components have no points: ask for fewer, or begin elsewhere."
+                f"{empty} of {len(found.weights)} components have no points: ask for fewer, or "
+                "begin elsewhere."
             )
         if not found.converged:
             _boundary.warn(
-                f"the mixture did not converge in {found.iterations} iterations: raise max_iter or max_seconds, or tol."
+                f"the mixture did not converge in {found.iterations} iterations: raise max_iter "
+                "or max_seconds, or tol."
             )
 
     # --- using ---
 
     def score_samples(self, X: Any) -> Array:
-        """log densities (n,) of points (n, d), with respect to the Lebesgue measure of their coordinates: summed over a
-        grid of cells, the density gives one. −∞, with a warning, where no logarithm was found."""
+        """log densities (n,) of points (n, d), with respect to the Lebesgue measure of their
+        coordinates: summed over a grid of cells, the density gives one. −∞, with a warning, where
+        no logarithm was found."""
         X = require_queries(self, X)
         return self._expect(X)[1] + self.metric_.log_volume(X)
 
@@ -162,32 +188,38 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         return float(np.mean(self.score_samples(X)))
 
     def predict_proba(self, X: Any) -> Array:
-        """The responsibilities (n, K) of the components for points (n, d); NaN, with a warning, where none is known."""
+        """The responsibilities (n, K) of the components for points (n, d); NaN, with a warning,
+        where none is known."""
         r, density = self._expect(require_queries(self, X))
         return np.where(np.isfinite(density), r, np.nan).T
 
     def predict(self, X: Any) -> Array:
-        """The likeliest component (n,) for points (n, d); −1, with a warning, where none is known."""
+        """The likeliest component (n,) for points (n, d); −1, with a warning, where none is
+        known."""
         r, density = self._expect(require_queries(self, X))
         return np.where(np.isfinite(density), np.argmax(r, axis=0), -1)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Array]:
         """Points (n_samples, d) drawn from the mixture, and which components they are from.
 
-        Directions are drawn among many rays by their masses, then radii along them. What lies behind the cut locus,
-        where another way is shorter, is drawn again.
+        Directions are drawn among many rays by their masses, then radii along them. What lies
+        behind the cut locus, where another way is shorter, is drawn again.
         """
         check_is_fitted(self)
         count = _boundary.as_count(n_samples, "n_samples", 1)
         rng = as_generator(self.random_state if random_state is None else random_state)
         labels = np.sort(rng.choice(len(self.weights_), count, p=self.weights_))
-        points = np.concatenate([self._sample(k, int(np.sum(labels == k)), rng) for k in np.unique(labels)])
+        points = np.concatenate(
+            [self._sample(k, int(np.sum(labels == k)), rng) for k in np.unique(labels)]
+        )
         return points, labels
 
     def bic(self, X: Any) -> float:
         """The Bayesian information criterion on points (n, d): the lower the better."""
         X = require_queries(self, X)
-        return -2 * float(np.sum(self.score_samples(X))) + self._n_parameters * float(np.log(len(X)))
+        return -2 * float(np.sum(self.score_samples(X))) + self._n_parameters * float(
+            np.log(len(X))
+        )
 
     def aic(self, X: Any) -> float:
         """Akaike's information criterion on points (n, d): the lower the better."""
@@ -199,7 +231,8 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         return K * (d + d * (d + 1) // 2) + K - 1
 
     def _expect(self, X: Array) -> tuple[Array, Array]:
-        """Responsibilities (K, n), and log densities (n,) with respect to the volume of the manifold."""
+        """Responsibilities (K, n), and log densities (n,) with respect to the volume of the
+        manifold."""
         logs = Logarithms(self.metric_, X, len(self.means_), solving.require_solver(self.solver))
         tangents = logs.at(self.means_)
         self._require_found(tangents)
@@ -216,12 +249,15 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
             x = maps.exp_map(self.metric_, mean, part.frames.write(u[None])[0])
             reached = np.isfinite(x).all(axis=1)
             x, length = x[reached], np.linalg.norm(u[reached], axis=1)
-            inside = rays.is_shortest(self.metric_, np.broadcast_to(mean, x.shape), x, length, solver)
+            inside = rays.is_shortest(
+                self.metric_, np.broadcast_to(mean, x.shape), x, length, solver
+            )
             drawn = np.concatenate([drawn, x[inside]])
             if len(drawn) == count:
                 return drawn
         raise ValueError(
-            f"of {count} points only {len(drawn)} were drawn from component {k} in {MOST_DRAWS} rounds: the solver "
+            f"of {count} points only {len(drawn)} were drawn from component {k} in {MOST_DRAWS} "
+            "rounds: the solver "
             "finds shorter ways to nearly all of them; try another solver."
         )
 
@@ -247,7 +283,10 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         if self.failed == "raise" and not tangents.found.all():
             missing = int(np.sum(~tangents.found))
             raise ValueError(
-                f"{missing} of {tangents.status.size} logarithms were not found (failed='raise'): try another solver, "
+                f"{missing} of {tangents.status.size} logarithms were not found (failed='raise'): "
+                "try another solver, "
                 "or failed='omit', which gives such points no density under the component."
             )
-        warn_missing(tangents.status, f"logarithms at the means ({lost} points have no density at all)")
+        warn_missing(
+            tangents.status, f"logarithms at the means ({lost} points have no density at all)"
+        )

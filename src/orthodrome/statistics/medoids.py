@@ -1,5 +1,5 @@
-"""Points of a sample that stand for it, its distances measured along roads between nearest neighbours: quick first
-guesses, for which no path is computed."""
+"""Points of a sample that stand for it, its distances measured along roads between nearest
+neighbours: quick first guesses, for which no path is computed."""
 
 from typing import Any
 
@@ -39,10 +39,11 @@ def medoid(metric: Metric, x: Array, w: Array, median: bool = False) -> Array:
 
 
 def medoids(metric: Metric, x: Array, count: int, rng: np.random.Generator) -> list[Array]:
-    """Sets (count, d) of points of the sample (n, d) with little distance to the others, the best first.
+    """Sets (count, d) of points of the sample (n, d) with little distance to the others, the best
+    first.
 
-    Several beginnings as by k-means++, then Lloyd's algorithm with medoids for means; each set is listed once.
-    Distances are not squared, so that points far off do not count more than the rest.
+    Several beginnings as by k-means++, then Lloyd's algorithm with medoids for means; each set is
+    listed once. Distances are not squared, so that points far off do not count more than the rest.
     """
     some = np.sort(rng.permutation(len(x))[: max(CROSSINGS, count)])
     places, mass = np.unique(x[some], axis=0, return_counts=True)
@@ -70,7 +71,9 @@ def _lloyd(far: Array, mass: Array, chosen: Array) -> Array:
         label, before = np.argmin(far[chosen], axis=0), chosen
         label[chosen] = np.arange(len(chosen))  # even where others are no way off
         groups = [np.flatnonzero(label == k) for k in range(len(chosen))]
-        chosen = np.array([group[np.argmin(far[np.ix_(group, group)] @ mass[group])] for group in groups])
+        chosen = np.array(
+            [group[np.argmin(far[np.ix_(group, group)] @ mass[group])] for group in groups]
+        )
         if np.array_equal(chosen, before):
             break
     return chosen

@@ -1,7 +1,8 @@
-"""Mixtures of locally adaptive normal distributions, and what they are fitted to (docs/derivations/land.md).
+"""Mixtures of locally adaptive normal distributions, and what they are fitted to
+(docs/derivations/land.md).
 
-A component has the density exp(−½ uᵀΣ⁻¹u) / C(μ, Σ) with respect to the Riemannian volume, u the logarithm at its
-mean μ in an orthonormal frame.
+A component has the density exp(−½ uᵀΣ⁻¹u) / C(μ, Σ) with respect to the Riemannian volume, u the
+logarithm at its mean μ in an orthonormal frame.
 """
 
 import dataclasses
@@ -21,8 +22,9 @@ from orthodrome.statistics.tangents import Frames, Tangents
 Array = np.ndarray[Any, Any]
 
 TRUST, STALE = 0.6, 0.3
-"""How far Σ may go from the one that rays were cast for: each axis of A by a factor of e to the first power. Beyond it
-they see too little; and new ones are cast once it has gone as far as the second."""
+"""How far Σ may go from the one that rays were cast for: each axis of A by a factor of e to the
+first power. Beyond it they see too little; and new ones are cast once it has gone as far as the
+second."""
 
 
 class Components(NamedTuple):
@@ -64,10 +66,13 @@ class Components(NamedTuple):
         """Their rays, new ones where Σ has gone far from the one that these were cast for."""
         apart = np.linalg.solve(self.A, found.A) - np.eye(self.A.shape[1])
         stale = np.abs(apart).max(axis=(1, 2)) > STALE
-        return found.put(stale, self.take(stale).rays(metric, omega, exact)) if stale.any() else found
+        return (
+            found.put(stale, self.take(stale).rays(metric, omega, exact)) if stale.any() else found
+        )
 
     def normalised(self, metric: Metric, omega: Array, exact: bool, solver: Solver) -> "Components":
-        """The same ones with other rays, each ended where it is no longer the shortest way (if exact)."""
+        """The same ones with other rays, each ended where it is no longer the shortest way (if
+        exact)."""
         found = self.rays(metric, omega, exact)
         _boundary.warn_unconverged(found.status, "rays of the normalisers")
         if exact:
@@ -86,7 +91,8 @@ class Mixture:
     """(K,)"""
     tangents: Tangents
     log_density: Array
-    """(n,): of the mixture, with respect to the Riemannian volume; −∞ where no logarithm was found."""
+    """(n,): of the mixture, with respect to the Riemannian volume; −∞ where no logarithm was
+    found."""
     reach: Array
     """(K,): how far a mean may move, in standard deviations."""
     inverse: Array
@@ -120,7 +126,8 @@ def joint_density(log_density: Array, weights: Array) -> Array:
 
 
 def responsibilities(log_density: Array, weights: Array) -> tuple[Array, Array]:
-    """(K, n), zero where there is no density (NaN), and log densities (n,) of the mixture, −∞ where there is none."""
+    """(K, n), zero where there is no density (NaN), and log densities (n,) of the mixture, −∞ where
+    there is none."""
     joint = joint_density(log_density, weights)
     total = logsumexp(joint, axis=0)
     return np.exp(joint - np.where(np.isfinite(total), total, 0.0)), total
@@ -129,7 +136,8 @@ def responsibilities(log_density: Array, weights: Array) -> tuple[Array, Array]:
 def fitted(
     found: Rays, means: Array, frames: Frames, scatter: Array, which: Array | None = None
 ) -> tuple[Components, Array]:
-    """The best components with these means for data with the scatter (K, d, d), near their rays' Σ, and costs (K,).
+    """The best components with these means for data with the scatter (K, d, d), near their rays' Σ,
+    and costs (K,).
 
     With a mask `which` (K,), only of those; the costs of the others are infinite.
     """
@@ -146,7 +154,8 @@ def fitted(
 
 
 def _moment_matching(found: Rays, scatter: Array) -> Array:
-    """B (d, d), lower triangular, for which zzᵀ has the mean `scatter` (d, d) under the density exp(−½|Bz|²).
+    """B (d, d), lower triangular, for which zzᵀ has the mean `scatter` (d, d) under the density
+    exp(−½|Bz|²).
 
     It minimises ½ tr(B scatter Bᵀ) + log C(B), which is convex in BᵀB; within the trust region.
     """
@@ -165,11 +174,14 @@ def _moment_matching(found: Rays, scatter: Array) -> Array:
         return float(value), np.concatenate([slope[diagonal] * B[diagonal], slope[below]])
 
     x = np.zeros(d + len(below[0]))
-    return unpack(minimize(cost, x, jac=True, method="L-BFGS-B", bounds=[(-TRUST, TRUST)] * len(x)).x)
+    return unpack(
+        minimize(cost, x, jac=True, method="L-BFGS-B", bounds=[(-TRUST, TRUST)] * len(x)).x
+    )
 
 
 def weighed(tangents: Tangents, r: Array) -> tuple[Array, Array]:
-    """Weights (K, n) that sum to one over the logarithms that were found, and these (K, n, d), 0 elsewhere."""
+    """Weights (K, n) that sum to one over the logarithms that were found, and these (K, n, d), 0
+    elsewhere."""
     w = np.where(tangents.found, r, 0.0)
     total = w.sum(axis=1, keepdims=True)
     return w / np.where(total > 0, total, 1.0), np.where(tangents.found[..., None], tangents.u, 0.0)

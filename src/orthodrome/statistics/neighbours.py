@@ -21,7 +21,8 @@ SPARE = 4
 """Candidates more than twice as many as are wanted."""
 
 SHORTCUT = 0.8
-"""A path is taken to be no shorter than this share of the way on the roads, which turn at every crossing."""
+"""A path is taken to be no shorter than this share of the way on the roads, which turn at every
+crossing."""
 
 ROUNDS = 8
 """How often more candidates are looked at."""
@@ -31,22 +32,29 @@ SOURCES = 512
 
 
 def neighbors(metric: Metric, X: Any, k: int, solver: Solver | None = None) -> tuple[Array, Array]:
-    """The k nearest other points of each point of X (n, d), by geodesic distance: distances and indices (n, k) each.
+    """The k nearest other points of each point of X (n, d), by geodesic distance: distances and
+    indices (n, k) each.
 
-    Candidates are those nearest on a graph of Euclidean neighbours whose edges are measured in the metric, and the
-    nearest in coordinates. Their distances are computed, and more of them for as long as the next one's way on the
-    graph, shortened by a fifth, is below the k-th distance found: a neighbour whose shortest path is more than a fifth
-    shorter than all ways on the graph could be missed. About 2k + 4 paths a point, not n.
+    Candidates are those nearest on a graph of Euclidean neighbours whose edges are measured in the
+    metric, and the nearest in coordinates. Their distances are computed, and more of them for as
+    long as the next one's way on the graph, shortened by a fifth, is below the k-th distance found:
+    a neighbour whose shortest path is more than a fifth shorter than all ways on the graph could be
+    missed. About 2k + 4 paths a point, not n.
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     x = metric.require_points(X, "X")
     if x.ndim != 2:
-        raise ValueError(f"X should have shape (n, d), a row a point; a shape of {x.shape} arrived.")
+        raise ValueError(
+            f"X should have shape (n, d), a row a point; a shape of {x.shape} arrived."
+        )
     k = _boundary.as_count(k, "k", 1)
     if k >= len(x):
         raise ValueError(f"k should be below the number of points, {len(x)}; {k} arrived.")
     metric.require_positive(x, "X")
-    tree, roads = cKDTree(x), Roadmap.of(metric, x, min(max(ROADS, k), len(x) - 1), most=len(x)).roads
+    tree, roads = (
+        cKDTree(x),
+        Roadmap.of(metric, x, min(max(ROADS, k), len(x) - 1), most=len(x)).roads,
+    )
     found, statuses = [], list[Array]()
     for first in range(0, len(x), SOURCES):
         rows = np.arange(first, min(first + SOURCES, len(x)))
@@ -59,9 +67,17 @@ def neighbors(metric: Metric, X: Any, k: int, solver: Solver | None = None) -> t
 
 
 def _nearest(
-    metric: Metric, x: Array, rows: Array, on_roads: Array, near: Array, k: int, solver: Solver, statuses: list[Array]
+    metric: Metric,
+    x: Array,
+    rows: Array,
+    on_roads: Array,
+    near: Array,
+    k: int,
+    solver: Solver,
+    statuses: list[Array],
 ) -> tuple[Array, Array]:
-    """Distances and indices (rows, k), looking at more candidates until no further one can be nearer."""
+    """Distances and indices (rows, k), looking at more candidates until no further one can be
+    nearer."""
     here = np.arange(len(rows))
     distance = np.full(on_roads.shape, np.inf)
     asked = np.zeros(on_roads.shape, dtype=bool)

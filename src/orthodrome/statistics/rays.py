@@ -1,8 +1,10 @@
-"""Integrals over tangent spaces: geodesics leave a base in many directions, and each is looked at all along its way.
+"""Integrals over tangent spaces: geodesics leave a base in many directions, and each is looked at
+all along its way.
 
-C(μ, Σ) = ∫ √det M(Exp_μ(Eu)) |det ∂Exp_μ(Eu)/∂u| exp(−½ uᵀΣ⁻¹u) du, in polar coordinates of z = A⁻¹u with Σ = AAᵀ: one
-geodesic gives the integrand at every radius, so that only the directions are left to quasi-Monte Carlo, and the same
-geodesics serve every Σ that is not too far from the one they were made for (docs/derivations/land.md).
+C(μ, Σ) = ∫ √det M(Exp_μ(Eu)) |det ∂Exp_μ(Eu)/∂u| exp(−½ uᵀΣ⁻¹u) du, in polar coordinates of z =
+A⁻¹u with Σ = AAᵀ: one geodesic gives the integrand at every radius, so that only the directions are
+left to quasi-Monte Carlo, and the same geodesics serve every Σ that is not too far from the one
+they were made for (docs/derivations/land.md).
 """
 
 from typing import Any, NamedTuple
@@ -20,8 +22,12 @@ from orthodrome.status import Status
 
 Array = np.ndarray[Any, Any]
 
-RADII, WEIGHTS = 0.5 + 0.5 * np.polynomial.legendre.leggauss(56)[0], 0.5 * np.polynomial.legendre.leggauss(56)[1]
-"""Where on its way a ray is looked at, from 0 to 1, and the weights of the integral along it (Gauss)."""
+RADII, WEIGHTS = (
+    0.5 + 0.5 * np.polynomial.legendre.leggauss(56)[0],
+    0.5 * np.polynomial.legendre.leggauss(56)[1],
+)
+"""Where on its way a ray is looked at, from 0 to 1, and the weights of the integral along it
+(Gauss)."""
 
 TAIL = 4.0
 """A ray goes √d and so many standard deviations far."""
@@ -33,10 +39,12 @@ TOGETHER = 32
 """Rays that are followed together: padding costs at most so many."""
 
 SLIP = 1e-2
-"""The speed of a geodesic is constant. Where it has changed by more than this share, a ray was not followed."""
+"""The speed of a geodesic is constant. Where it has changed by more than this share, a ray was not
+followed."""
 
 BODY = 2.5
-"""A ray that was followed √d and so many standard deviations far need not be followed again with more steps."""
+"""A ray that was followed √d and so many standard deviations far need not be followed again with
+more steps."""
 
 
 CHANGED = 1e-3
@@ -49,31 +57,45 @@ LOOKS = 7
 """Places on a ray that are tried at once when looking for that."""
 
 NO_MASS = 1e-2
-"""The end of a ray that holds no more than this share of a ray's usual mass need not be looked at."""
+"""The end of a ray that holds no more than this share of a ray's usual mass need not be looked
+at."""
 
 
 class Rays(NamedTuple):
-    """K tangent spaces, looked at in the points z of R rays with T radii each; u = A z in the frame of each base."""
+    """K tangent spaces, looked at in the points z of R rays with T radii each; u = A z in the frame
+    of each base."""
 
     A: Array
-    """(K, d, d): they reach as far as a Σ = A Aᵀ asks for, and serve those that are not too far from it."""
+    """(K, d, d): they reach as far as a Σ = A Aᵀ asks for, and serve those that are not too far
+    from it."""
     z: Array
     """(K, R, T, d): the same for all K."""
     log_weight: Array
-    """(K, R, T): of the integrals; −∞ where a ray has met a conjugate point or could not be followed."""
+    """(K, R, T): of the integrals; −∞ where a ray has met a conjugate point or could not be
+    followed."""
     points: Array
     """(K, R, T, d): where on the manifold; NaN where a ray could not be followed."""
 
     def log_shares(self, B: Array | None = None) -> Array:
-        """log of what each point adds to C, (K, R, T), for Σ = A B⁻¹ B⁻ᵀ Aᵀ with B (K, d, d); None means 1."""
+        """log of what each point adds to C, (K, R, T), for Σ = A B⁻¹ B⁻ᵀ Aᵀ with B (K, d, d); None
+        means 1."""
         z = self.z if B is None else np.einsum("kij,krtj->krti", B, self.z)
         return self.log_weight - 0.5 * np.sum(z**2, axis=-1)
 
     def log_integral(self, B: Array | None = None) -> Array:
-        """log C (K,): what it is in flat space, and by how much the rays say that it is another here."""
+        """log C (K,): what it is in flat space, and by how much the rays say that it is another
+        here."""
         B = np.broadcast_to(np.eye(self.z.shape[-1]), self.A.shape) if B is None else B
-        flat = 0.5 * len(B[0]) * np.log(2 * np.pi) + np.linalg.slogdet(self.A)[1] - np.linalg.slogdet(B)[1]
-        return flat + logsumexp(self.log_shares(B), axis=(1, 2)) - logsumexp(self._if_flat().log_shares(B), axis=(1, 2))
+        flat = (
+            0.5 * len(B[0]) * np.log(2 * np.pi)
+            + np.linalg.slogdet(self.A)[1]
+            - np.linalg.slogdet(B)[1]
+        )
+        return (
+            flat
+            + logsumexp(self.log_shares(B), axis=(1, 2))
+            - logsumexp(self._if_flat().log_shares(B), axis=(1, 2))
+        )
 
     def moments(self, B: Array | None = None) -> tuple[Array, Array]:
         """The means of z (K, d) and of z zᵀ (K, d, d) under the densities, in the same way."""
@@ -84,7 +106,9 @@ class Rays(NamedTuple):
     def _averages(self, B: Array) -> tuple[Array, Array]:
         shares = self.log_shares(B)
         p = np.exp(shares - logsumexp(shares, axis=(1, 2), keepdims=True))
-        return np.einsum("krt,krti->ki", p, self.z), np.einsum("krti,krtj->kij", p[..., None] * self.z, self.z)
+        return np.einsum("krt,krti->ki", p, self.z), np.einsum(
+            "krti,krtj->kij", p[..., None] * self.z, self.z
+        )
 
     def _if_flat(self) -> "Rays":
         """The same looks with the weights that they have in flat space."""
@@ -100,7 +124,10 @@ class Rays(NamedTuple):
         place = rng.uniform(size=count) * reached[:, -1]
         radii = np.linalg.norm(self.z[0, 0], axis=-1)
         edges = np.concatenate([[0.0], 0.5 * (radii[1:] + radii[:-1]), [radii[-1]]])
-        radius = [np.interp(x, np.concatenate([[0.0], steps]), edges) for x, steps in zip(place, reached, strict=True)]
+        radius = [
+            np.interp(x, np.concatenate([[0.0], steps]), edges)
+            for x, steps in zip(place, reached, strict=True)
+        ]
         return np.array(radius)[:, None] * (self.z[0, ray, -1] / radii[-1]) @ self.A[0].T
 
     @property
@@ -115,7 +142,12 @@ class Rays(NamedTuple):
 
     def where(self, which: Array, other: "Rays") -> "Rays":
         """These for the bases in the mask (K,), else the other's."""
-        return Rays(*(np.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(self, other, strict=True)))
+        return Rays(
+            *(
+                np.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+                for a, b in zip(self, other, strict=True)
+            )
+        )
 
     def put(self, which: Array, some: "Rays") -> "Rays":
         """Those of `some` for the bases in the mask (K,), of which it has only these."""
@@ -134,21 +166,28 @@ def directions(count: int, dim: int, seed: int) -> Array:
         angle = 2 * np.pi * (np.arange(count) + turn) / count
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
     half = 1 << max(0, count // 2 - 1).bit_length()
-    normal = norm.ppf(qmc.Sobol(dim, rng=np.random.default_rng(seed)).random(half).clip(1e-12, 1 - 1e-12))
+    normal = norm.ppf(
+        qmc.Sobol(dim, rng=np.random.default_rng(seed)).random(half).clip(1e-12, 1 - 1e-12)
+    )
     normal /= np.linalg.norm(normal, axis=1, keepdims=True)
     return np.concatenate([normal, -normal])
 
 
-def cast(metric: Metric, bases: Array, frames: Array, A: Array, omega: Array, exact: bool = True) -> Rays:
-    """Rays in directions omega (R, d) from K bases, whose frames (K, d, d) are L with M = LLᵀ; A (K, d, d).
+def cast(
+    metric: Metric, bases: Array, frames: Array, A: Array, omega: Array, exact: bool = True
+) -> Rays:
+    """Rays in directions omega (R, d) from K bases, whose frames (K, d, d) are L with M = LLᵀ; A
+    (K, d, d).
 
     `exact=False` leaves the Jacobian of the exponential map out, as the paper of 2016 does.
     """
     K, (R, d) = len(bases), omega.shape
     reach = np.sqrt(d) + TAIL
-    out = reach * np.linalg.solve(frames.swapaxes(1, 2), A)  # z ↦ the velocity that goes `reach` times as far
+    # z ↦ the velocity that goes `reach` times as far
+    out = reach * np.linalg.solve(frames.swapaxes(1, 2), A)
     turned = _turned(omega)
-    start = np.einsum("kij,rjc->krci", out, turned).reshape(K * R, d, d)  # (…, c, i): the ray, and across it
+    # (…, c, i): the ray, and across it
+    start = np.einsum("kij,rjc->krci", out, turned).reshape(K * R, d, d)
     x, log_volume = _follow(metric, np.repeat(bases, R, axis=0), start)
     x, log_volume = x.reshape(K, R, -1, d), log_volume.reshape(K, R, -1)
     if not exact:
@@ -159,7 +198,9 @@ def cast(metric: Metric, bases: Array, frames: Array, A: Array, omega: Array, ex
         spread = np.linalg.slogdet(A)[1][:, None, None]
         log_weight = np.where(seen, volume - here + spread + _radial(d) - np.log(R), -np.inf)
     else:
-        log_weight = log_volume - np.log(reach) - (d - 1) * np.log(reach * RADII) + _radial(d) - np.log(R)
+        log_weight = (
+            log_volume - np.log(reach) - (d - 1) * np.log(reach * RADII) + _radial(d) - np.log(R)
+        )
     z = reach * RADII[:, None] * omega[:, None]
     return Rays(A, np.broadcast_to(z, (K, *z.shape)), log_weight, x)
 
@@ -167,8 +208,9 @@ def cast(metric: Metric, bases: Array, frames: Array, A: Array, omega: Array, ex
 def within_cut(metric: Metric, bases: Array, found: Rays, solver: Solver) -> Rays:
     """The rays from bases (K, d), each ended where it is no longer the shortest way.
 
-    Behind the cut locus points are counted that another ray has reached by a shorter way. The paths to the ends of some
-    rays' masses tell which of these got there, and halving tells where; the others end where the nearest of these do.
+    Behind the cut locus points are counted that another ray has reached by a shorter way. The paths
+    to the ends of some rays' masses tell which of these got there, and halving tells where; the
+    others end where the nearest of these do.
     """
     K, R, T, _ = found.points.shape
     share = np.exp(found.log_shares() - found.log_integral()[:, None, None]) * R
@@ -184,11 +226,19 @@ def within_cut(metric: Metric, bases: Array, found: Rays, solver: Solver) -> Ray
     end = np.full((K, R), T - 1)
     passed = ~shortest(k, r, last[k, r])
     k, r = k[passed], r[passed]
-    inside, outside = np.full(len(k), -1), last[k, r]  # the last look that is known to be inside, the first outside
+    # the last look that is known to be inside, the first outside
+    inside, outside = (
+        np.full(len(k), -1),
+        last[k, r],
+    )
     while len(k):
-        looks = inside[:, None] + np.arange(1, LOOKS + 1) * (outside - inside)[:, None] // (LOOKS + 1)
+        looks = inside[:, None] + np.arange(1, LOOKS + 1) * (outside - inside)[:, None] // (
+            LOOKS + 1
+        )
         looks = np.maximum(looks, 0)
-        good = shortest(np.repeat(k, LOOKS), np.repeat(r, LOOKS), looks.ravel()).reshape(looks.shape)
+        good = shortest(np.repeat(k, LOOKS), np.repeat(r, LOOKS), looks.ravel()).reshape(
+            looks.shape
+        )
         good = np.logical_and.accumulate(good, axis=1)
         inside = np.maximum(inside, np.max(np.where(good, looks, -1), axis=1))
         outside = np.minimum(outside, np.min(np.where(good, T, looks), axis=1))
@@ -198,11 +248,14 @@ def within_cut(metric: Metric, bases: Array, found: Rays, solver: Solver) -> Ray
     omega = found.z[0, :, -1]
     nearest = np.argmax(omega @ omega[tested].T, axis=1)
     end = end[:, tested][:, nearest]
-    return found._replace(log_weight=np.where(np.arange(T) <= end[..., None], found.log_weight, -np.inf))
+    return found._replace(
+        log_weight=np.where(np.arange(T) <= end[..., None], found.log_weight, -np.inf)
+    )
 
 
 def is_shortest(metric: Metric, bases: Array, ends: Array, lengths: Array, solver: Solver) -> Array:
-    """(P,): whether geodesics of these lengths are the shortest ways from bases to ends, (P, d) each, that we know."""
+    """(P,): whether geodesics of these lengths are the shortest ways from bases to ends, (P, d)
+    each, that we know."""
     way = np.empty(len(bases))
     for block, _, judged in solving.solve(metric, bases, ends, solver):
         way[block] = judged.verdict.length
@@ -210,7 +263,8 @@ def is_shortest(metric: Metric, bases: Array, ends: Array, lengths: Array, solve
 
 
 def _radial(d: int) -> Array:
-    """(T,): log of the weights of an integral over all of flat space, for looks at the radii of one ray."""
+    """(T,): log of the weights of an integral over all of flat space, for looks at the radii of one
+    ray."""
     reach = np.sqrt(d) + TAIL
     area = np.log(2) + d / 2 * np.log(np.pi) - gammaln(d / 2)
     return area + (d - 1) * np.log(reach * RADII) + np.log(reach * WEIGHTS)
@@ -222,7 +276,8 @@ def _body(d: int) -> int:
 
 
 def _turned(omega: Array) -> Array:
-    """Rotations (R, d, d), up to sign, whose first columns are the directions (R, d): Householder's reflections."""
+    """Rotations (R, d, d), up to sign, whose first columns are the directions (R, d): Householder's
+    reflections."""
     d = omega.shape[1]
     sign = np.where(omega[:, :1] >= 0, 1.0, -1.0)
     v = omega.copy()
@@ -232,20 +287,30 @@ def _turned(omega: Array) -> Array:
 
 
 def _follow(metric: Metric, a: Array, start: Array) -> tuple[Array, Array]:
-    """P rays from points (P, d) with velocities start[:, 0], and what becomes of changes start[:, 1:] of these.
+    """P rays from points (P, d) with velocities start[:, 0], and what becomes of changes start[:,
+    1:] of these.
 
-    Returns the points (P, T, d), NaN where a ray could not be followed, and log(√det M |det(c', J)|) there, J the
-    Jacobi fields; −∞ from the first conjugate point on, where that determinant changes its sign.
+    Returns the points (P, T, d), NaN where a ray could not be followed, and log(√det M |det(c',
+    J)|) there, J the Jacobi fields; −∞ from the first conjugate point on, where that determinant
+    changes its sign.
     """
     P, d = a.shape
     x, volume = np.full((P, len(RADII), d), np.nan), np.full((P, len(RADII)), -np.inf)
     todo, speed = np.arange(P), metric.norm(a, start[:, 0])
     for steps in STEPS:
         count = np.full(len(todo), steps)
-        found, w, J = batching.over_points(_march, metric, a[todo], start[todo], count, few=0, tile=TOGETHER)
-        there = np.isfinite(found).all(axis=2) & np.isfinite(w).all(axis=2) & np.isfinite(J).all(axis=(2, 3))
+        found, w, J = batching.over_points(
+            _march, metric, a[todo], start[todo], count, few=0, tile=TOGETHER
+        )
+        there = (
+            np.isfinite(found).all(axis=2)
+            & np.isfinite(w).all(axis=2)
+            & np.isfinite(J).all(axis=(2, 3))
+        )
         slip = np.full(there.shape, np.inf)
-        slip[there] = np.abs(metric.norm(found[there], w[there]) / np.repeat(speed[todo], there.sum(axis=1)) - 1)
+        slip[there] = np.abs(
+            metric.norm(found[there], w[there]) / np.repeat(speed[todo], there.sum(axis=1)) - 1
+        )
         followed = np.logical_and.accumulate(slip <= SLIP, axis=1)
         x[todo] = np.where(followed[..., None], found, np.nan)
         across = np.concatenate([w[:, :, None], J], axis=2)
@@ -262,7 +327,8 @@ def _follow(metric: Metric, a: Array, start: Array) -> tuple[Array, Array]:
 
 
 def _march(metric: Metric, a: Any, start: Any, steps: Any) -> Any:
-    """Points, velocities and Jacobi fields of m rays at all radii, with steps[0] steps between them."""
+    """Points, velocities and Jacobi fields of m rays at all radii, with steps[0] steps between
+    them."""
     d = a.shape[1]
 
     def field(y: Any) -> Any:
@@ -276,7 +342,9 @@ def _march(metric: Metric, a: Any, start: Any, steps: Any) -> Any:
         k2 = field(ahead(0.5, k1))
         k3 = field(ahead(0.5, k2))
         k4 = field(ahead(1.0, k3))
-        return jax.tree.map(lambda p, a, b, c, e: p + h / 6 * (a + 2 * b + 2 * c + e), y, k1, k2, k3, k4)
+        return jax.tree.map(
+            lambda p, a, b, c, e: p + h / 6 * (a + 2 * b + 2 * c + e), y, k1, k2, k3, k4
+        )
 
     def panel(y: Any, width: Any) -> Any:
         y = jax.lax.fori_loop(0, steps[0], lambda _, y: step(width / steps[0], y), y)

@@ -20,9 +20,10 @@ Array = np.ndarray[Any, Any]
 class TangentPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """The directions from the Fréchet mean in which the data spread most, along geodesics.
 
-    After `fit`: `mean_` (d,), `components_` (k, d) (velocities at the mean of length one, orthogonal in the metric),
-    `explained_variance_` (k,) (mean squares of the coordinates along them), `explained_variance_ratio_`, `metric_`,
-    `failed_` (n,) (points whose logarithm was not found, which are left out with a warning).
+    After `fit`: `mean_` (d,), `components_` (k, d) (velocities at the mean of length one,
+    orthogonal in the metric), `explained_variance_` (k,) (mean squares of the coordinates along
+    them), `explained_variance_ratio_`, `metric_`, `failed_` (n,) (points whose logarithm was not
+    found, which are left out with a warning).
     """
 
     def __init__(
@@ -52,35 +53,56 @@ class TangentPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         solver = solving.require_solver(self.solver)
         X, metric = require_data(self, X)
         d = X.shape[1]
-        count = d if self.n_components is None else _boundary.as_count(self.n_components, "n_components", 1)
+        count = (
+            d
+            if self.n_components is None
+            else _boundary.as_count(self.n_components, "n_components", 1)
+        )
         if count > d:
-            raise ValueError(f"n_components should be at most the {d} coordinates; {count} arrived.")
-        tol, steps = _boundary.as_positive(self.tol, "tol"), _boundary.as_count(self.max_iter, "max_iter", 1)
+            raise ValueError(
+                f"n_components should be at most the {d} coordinates; {count} arrived."
+            )
+        tol, steps = (
+            _boundary.as_positive(self.tol, "tol"),
+            _boundary.as_count(self.max_iter, "max_iter", 1),
+        )
         logs, w = Logarithms(metric, X, 1, solver), np.full((1, len(X)), 1.0 / len(X))
-        found = means.descend(logs, w, medoid(metric, X, w[0])[None], tol, steps, rounds=means.ROUNDS)
+        found = means.descend(
+            logs, w, medoid(metric, X, w[0])[None], tol, steps, rounds=means.ROUNDS
+        )
         means.warn_of_slope(found, tol)
         warn_missing(found.tangents.status, "logarithms at the mean")
         u = found.tangents.u[0][found.tangents.found[0]]
         _, singular, directions = np.linalg.svd(u, full_matrices=False)
         rank = len(singular)
-        directions = np.concatenate([directions, _completed(directions, d)]) if rank < d else directions
+        directions = (
+            np.concatenate([directions, _completed(directions, d)]) if rank < d else directions
+        )
         variance = np.zeros(d)
         variance[:rank] = singular**2 / len(u)
         # each direction's largest coordinate is positive, as in scikit-learn
-        directions *= np.sign(directions[np.arange(d), np.argmax(np.abs(directions), axis=1)])[:, None]
+        directions *= np.sign(directions[np.arange(d), np.argmax(np.abs(directions), axis=1)])[
+            :, None
+        ]
         self.metric_, self.mean_ = metric, found.points[0]
         self.components_ = Frames.at(metric, found.points).write(directions[None, :count])[0]
         self.explained_variance_ = variance[:count]
         total = variance.sum()
         self.explained_variance_ratio_ = variance[:count] / (total if total > 0 else 1.0)
-        self.failed_, self.n_iter_, self._n_features_out = ~found.tangents.found[0], int(found.iterations[0]), count
+        self.failed_, self.n_iter_, self._n_features_out = (
+            ~found.tangents.found[0],
+            int(found.iterations[0]),
+            count,
+        )
         return self
 
     def transform(self, X: Any) -> Array:
-        """The coordinates (n, k) of points (n, d) along the components; NaN, with a warning, where no logarithm was
-        found."""
+        """The coordinates (n, k) of points (n, d) along the components; NaN, with a warning, where
+        no logarithm was found."""
         X = require_queries(self, X)
-        tangents: Tangents = Logarithms(self.metric_, X, 1, solving.require_solver(self.solver)).at(self.mean_[None])
+        tangents: Tangents = Logarithms(self.metric_, X, 1, solving.require_solver(self.solver)).at(
+            self.mean_[None]
+        )
         warn_missing(tangents.status, "logarithms at the mean")
         axes = Frames.at(self.metric_, self.mean_[None]).read(self.components_[None])[0]
         return tangents.u[0] @ axes.T

@@ -1,4 +1,5 @@
-"""Tangent spaces at a few bases, in orthonormal frames, and the logarithms of many points there, all in one batch."""
+"""Tangent spaces at a few bases, in orthonormal frames, and the logarithms of many points there,
+all in one batch."""
 
 from typing import Any, NamedTuple
 
@@ -30,7 +31,8 @@ PIECES = 8
 
 
 class Frames(NamedTuple):
-    """Orthonormal frames E of K tangent spaces: EᵀME = 1. They change smoothly from base to base."""
+    """Orthonormal frames E of K tangent spaces: EᵀME = 1. They change smoothly from base to
+    base."""
 
     lower: Array
     """(K, d, d): L with M = L Lᵀ; then E = L⁻ᵀ."""
@@ -41,7 +43,8 @@ class Frames(NamedTuple):
         return Frames(np.linalg.cholesky(metric.tensor(bases)))
 
     def read(self, velocity: Array) -> Array:
-        """Coordinates u (K, ..., d) of tangent vectors v: u = Lᵀ v, so that |u| is the length of v."""
+        """Coordinates u (K, ..., d) of tangent vectors v: u = Lᵀ v, so that |u| is the length of
+        v."""
         return np.einsum("kij,k...i->k...j", self.lower, velocity)
 
     def write(self, u: Array) -> Array:
@@ -60,7 +63,9 @@ class Tangents(NamedTuple):
 
     def where(self, which: Array, other: "Tangents") -> "Tangents":
         """These in the mask (K, n), else the other's."""
-        return Tangents(np.where(which[..., None], self.u, other.u), np.where(which, self.status, other.status))
+        return Tangents(
+            np.where(which[..., None], self.u, other.u), np.where(which, self.status, other.status)
+        )
 
     @property
     def found(self) -> Array:
@@ -78,14 +83,16 @@ NOT_ASKED = -2
 
 
 class Logarithms:
-    """The logarithms of n points at K bases that move: each begins from the last path that was found for it."""
+    """The logarithms of n points at K bases that move: each begins from the last path that was
+    found for it."""
 
     def __init__(self, metric: Metric, points: Array, bases: int, solver: Solver) -> None:
         self.metric, self.points, self.solver = metric, points, solver
         self._ways = np.full((bases, len(points), len(SAMPLES), points.shape[1]), np.nan)
 
     def at(self, bases: Array, wanted: Array | None = None, fresh: bool = False) -> Tangents:
-        """Those of all points, or of the `wanted` (K, n), at bases (K, d); if `fresh`, forgetting the last paths."""
+        """Those of all points, or of the `wanted` (K, n), at bases (K, d); if `fresh`, forgetting
+        the last paths."""
         K, (n, d) = len(self._ways), self.points.shape
         k, i = np.nonzero(np.ones((K, n), dtype=bool) if wanted is None else wanted)
         velocity, status = np.full((K, n, d), np.nan), np.full((K, n), NOT_ASKED)
@@ -100,7 +107,9 @@ class Logarithms:
             for first in range(0, len(todo), solving.BLOCK):
                 some = todo[first : first + solving.BLOCK]
                 at = k[some], i[some]
-                ways, v, found[some] = self._follow(bases, *at) if follow else self._find(bases, *at)
+                ways, v, found[some] = (
+                    self._follow(bases, *at) if follow else self._find(bases, *at)
+                )
                 good = found[some] == Status.CONVERGED
                 at = k[some[good]], i[some[good]]
                 self._ways[at], velocity[at] = ways[good], v[good]
@@ -108,14 +117,18 @@ class Logarithms:
         return Tangents(Frames.at(self.metric, bases).read(velocity), status)
 
     def stiffness(self, wanted: Array) -> Array:
-        """(K, n, d, d): minus the derivative of the momentum M c'(0) by the base, the point held fixed; 0 elsewhere.
+        """(K, n, d, d): minus the derivative of the momentum M c'(0) by the base, the point held
+        fixed; 0 elsewhere.
 
-        The second variation of the energy along the last paths, with all but their starts eliminated.
+        The second variation of the energy along the last paths, with all but their starts
+        eliminated.
         """
         K, n, _, d = self._ways.shape
         out = np.zeros((K, n, d, d))
         known = wanted & np.isfinite(self._ways[..., 0, 0])
-        out[known] = batching.over_curves(_stiffness, self.metric, self._ways[known], points=len(SAMPLES))
+        out[known] = batching.over_curves(
+            _stiffness, self.metric, self._ways[known], points=len(SAMPLES)
+        )
         return out
 
     def paths(self) -> Array:
@@ -135,7 +148,11 @@ class Logarithms:
 
     def _find(self, bases: Array, k: Array, i: Array) -> tuple[Array, Array, Array]:
         solution = self.solver.solve(self.metric, bases[k], self.points[i], None)
-        return solution.curve.evaluate(SAMPLES), initial_velocity(self.metric, solution.curve), solution.status
+        return (
+            solution.curve.evaluate(SAMPLES),
+            initial_velocity(self.metric, solution.curve),
+            solution.status,
+        )
 
 
 def _stiffness(metric: Metric, way: Any) -> Any:
@@ -145,15 +162,19 @@ def _stiffness(metric: Metric, way: Any) -> Any:
     def response(axis: Any) -> Any:
         moved = jnp.zeros_like(way).at[0].set(axis)
         step, _ = around._replace(gradient=elements.times(around.hessian, moved)).solve(0.0, 0.0)
-        return elements.times(around.hessian, moved + step)[0, -2]  # the left end of the first element
+        return elements.times(around.hessian, moved + step)[
+            0, -2
+        ]  # the left end of the first element
 
     return jax.vmap(response)(jnp.eye(d)).T
 
 
 def walk(metric: Metric, bases: Array, velocity: Array) -> Array:
-    """About where the exponential map leads, (K, d): good enough for a step that is then judged by where it ends.
+    """About where the exponential map leads, (K, d): good enough for a step that is then judged by
+    where it ends.
 
-    Runge and Kutta's method of order 4 with a few steps, outside of compiled code: nothing is compiled for it.
+    Runge and Kutta's method of order 4 with a few steps, outside of compiled code: nothing is
+    compiled for it.
     """
     far = np.linalg.norm(velocity, axis=1).max(initial=0.0)
     steps = int(np.clip(np.ceil(far / (STRIDE * metric.scale)), FEWEST_STEPS, MOST_STEPS))

@@ -1,6 +1,8 @@
-"""What `torch.export.save` writes, read without torch: a graph in JSON and raw weights. Nothing in it is ever executed.
+"""What `torch.export.save` writes, read without torch: a graph in JSON and raw weights. Nothing in
+it is ever executed.
 
-torch's own reader unpickles parts of the file and evaluates strings of it; this one reads numbers and names.
+torch's own reader unpickles parts of the file and evaluates strings of it; this one reads numbers
+and names.
 """
 
 import dataclasses
@@ -17,15 +19,18 @@ SCHEMA = 8
 """The version of the graph's layout that is known here; torch 2.8 and later write it."""
 
 DTYPES = {
-    1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 6: np.float16, 7: np.float32, 8: np.float64,
-    12: np.bool_,
+    1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 6: np.float16, 7: np.float32,
+    8: np.float64, 12: np.bool_,
 }  # fmt: skip
 """The numbers torch writes for the types of numbers."""
 
 IGNORED = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
 """Keywords that say where torch should keep a result."""
 
-ARITHMETIC = {f"_operator.{name}": getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "mod", "neg")}
+ARITHMETIC = {
+    f"_operator.{name}": getattr(operator, name)
+    for name in ("add", "sub", "mul", "floordiv", "mod", "neg")
+}
 """Operations on sizes, in graphs that were exported for any batch."""
 
 
@@ -37,7 +42,8 @@ class Name(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A type of numbers. How many digits they have is not kept: JAX computes in the precision of the point."""
+    """A type of numbers. How many digits they have is not kept: JAX computes in the precision of
+    the point."""
 
     name: str
     """bool, int or float."""
@@ -61,7 +67,8 @@ class Step(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """A function as a list of operations: text and numbers, so that two graphs compare and hash by value."""
+    """A function as a list of operations: text and numbers, so that two graphs compare and hash by
+    value."""
 
     weights: tuple[str, ...]
     input: str
@@ -81,11 +88,15 @@ def read(file: Any) -> tuple[Graph, list[Array]]:
             program = text("models/model.json")
         except KeyError:
             raise ValueError(
-                "it has no models/model.json: export it again with torch.export.save of torch 2.8 or later"
+                "it has no models/model.json: export it again with torch.export.save of torch 2.8 "
+                "or later"
             ) from None
         version = program["schema_version"]["major"]
         if version != SCHEMA:
-            raise ValueError(f"its graph has layout {version}, and {SCHEMA} is known: export it with another torch")
+            raise ValueError(
+                f"its graph has layout {version}, and {SCHEMA} is known: export it with another "
+                "torch"
+            )
         raw = lambda folder, path: archive.read(names[f"data/{folder}/{path}"])
         tensors = {}
         for folder in ("weights", "constants"):
@@ -97,9 +108,13 @@ def read(file: Any) -> tuple[Graph, list[Array]]:
 def _tensor(name: str, entry: dict[str, Any], raw: Any) -> Array:
     meta = entry["tensor_meta"]
     if entry["use_pickle"] or meta is None:
-        raise ValueError(f"its tensor {name} is pickled, and nothing is unpickled here: save plain tensors")
+        raise ValueError(
+            f"its tensor {name} is pickled, and nothing is unpickled here: save plain tensors"
+        )
     if meta["dtype"] not in DTYPES:
-        raise ValueError(f"its tensor {name} has a type of numbers that is not known here: save it as float32")
+        raise ValueError(
+            f"its tensor {name} has a type of numbers that is not known here: save it as float32"
+        )
     dtype = np.dtype(DTYPES[meta["dtype"]])
     data = np.frombuffer(raw(entry["path_name"]), dtype)
     sizes, strides = ([size["as_int"] for size in meta[key]] for key in ("sizes", "strides"))
@@ -121,7 +136,11 @@ def _graph(module: dict[str, Any], tensors: dict[str, Array]) -> tuple[Graph, li
         if kind == "user_input":
             inputs.append(content["arg"]["as_tensor"]["name"])
         else:
-            held = content.get("parameter_name") or content.get("buffer_name") or content.get("tensor_constant_name")
+            held = (
+                content.get("parameter_name")
+                or content.get("buffer_name")
+                or content.get("tensor_constant_name")
+            )
             weights[content["arg"]["name"]] = tensors[held]
     if len(inputs) != 1:
         raise ValueError(f"it takes {len(inputs)} inputs; a decoder takes one")
@@ -139,7 +158,9 @@ def _graph(module: dict[str, Any], tensors: dict[str, Array]) -> tuple[Graph, li
 
 def _step(node: dict[str, Any]) -> Step:
     args = tuple(_value(given["arg"]) for given in node["inputs"] if given["kind"] == 1)
-    kwargs = tuple((given["name"], _value(given["arg"])) for given in node["inputs"] if given["kind"] != 1)
+    kwargs = tuple(
+        (given["name"], _value(given["arg"])) for given in node["inputs"] if given["kind"] != 1
+    )
     results = [_value(output) for output in node["outputs"]]
     several = len(results) != 1 or not isinstance(results[0], Name)
     names = results if len(results) != 1 or not several else results[0]
@@ -169,7 +190,11 @@ def _value(argument: dict[str, Any]) -> Any:
         case "as_ints" | "as_bools":
             return tuple(content)
         case "as_scalar_type":
-            return Kind({"b": "bool", "f": "float"}.get(np.dtype(DTYPES.get(content, np.float64)).kind, "int"))
+            return Kind(
+                {"b": "bool", "f": "float"}.get(
+                    np.dtype(DTYPES.get(content, np.float64)).kind, "int"
+                )
+            )
         case "as_tensors":
             return tuple(Name(tensor["name"]) for tensor in content)
         case "as_sym_int" | "as_sym_float" | "as_optional_tensor":

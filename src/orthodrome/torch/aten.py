@@ -1,7 +1,9 @@
-"""PyTorch's operations in JAX: what the graph of an exported decoder is made of, under the names torch gives them.
+"""PyTorch's operations in JAX: what the graph of an exported decoder is made of, under the names
+torch gives them.
 
-Each takes and gives arrays with torch's axes (batch, channels, space...) and torch's arguments. They agree with torch
-to rounding in value and derivatives, also where a simpler formula would not (softplus beyond its threshold).
+Each takes and gives arrays with torch's axes (batch, channels, space...) and torch's arguments.
+They agree with torch to rounding in value and derivatives, also where a simpler formula would not
+(softplus beyond its threshold).
 """
 
 import math
@@ -40,15 +42,17 @@ operation = entering(TABLE)
 # --- one number at a time ---
 
 TABLE |= {
-    "relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid, "tanh": jnp.tanh, "exp": jnp.exp, "log": jnp.log,
-    "log1p": jnp.log1p, "expm1": jnp.expm1, "sqrt": jnp.sqrt, "rsqrt": jax.lax.rsqrt, "neg": jnp.negative,
-    "abs": jnp.abs, "sin": jnp.sin, "cos": jnp.cos, "atan": jnp.arctan, "sinh": jnp.sinh, "cosh": jnp.cosh,
-    "erf": jax.lax.erf, "square": jnp.square, "reciprocal": jnp.reciprocal, "silu": jax.nn.silu, "pow": jnp.power,
+    "relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid, "tanh": jnp.tanh, "exp": jnp.exp,
+    "log": jnp.log, "log1p": jnp.log1p, "expm1": jnp.expm1, "sqrt": jnp.sqrt,
+    "rsqrt": jax.lax.rsqrt, "neg": jnp.negative, "abs": jnp.abs, "sin": jnp.sin, "cos": jnp.cos,
+    "atan": jnp.arctan, "sinh": jnp.sinh, "cosh": jnp.cosh, "erf": jax.lax.erf,
+    "square": jnp.square, "reciprocal": jnp.reciprocal, "silu": jax.nn.silu, "pow": jnp.power,
     "log_sigmoid": jax.nn.log_sigmoid, "softsign": jax.nn.soft_sign, "selu": jax.nn.selu,
     "hardsigmoid": jax.nn.hard_sigmoid, "hardswish": jax.nn.hard_swish, "maximum": jnp.maximum,
-    "minimum": jnp.minimum, "sign": jnp.sign, "floor": jnp.floor, "ceil": jnp.ceil, "asin": jnp.arcsin,
-    "acos": jnp.arccos, "tan": jnp.tan, "erfc": jax.lax.erfc, "exp2": jnp.exp2, "log2": jnp.log2,
-    "mul": jnp.multiply, "mm": jnp.matmul, "bmm": jnp.matmul, "matmul": jnp.matmul, "logical_not": jnp.logical_not,
+    "minimum": jnp.minimum, "sign": jnp.sign, "floor": jnp.floor, "ceil": jnp.ceil,
+    "asin": jnp.arcsin, "acos": jnp.arccos, "tan": jnp.tan, "erfc": jax.lax.erfc, "exp2": jnp.exp2,
+    "log2": jnp.log2, "mul": jnp.multiply, "mm": jnp.matmul, "bmm": jnp.matmul,
+    "matmul": jnp.matmul, "logical_not": jnp.logical_not,
     **{name: getattr(operator, name) for name in ("gt", "ge", "lt", "le", "eq", "ne")},
 }  # fmt: skip
 
@@ -90,7 +94,8 @@ def prelu(x: Any, slope: Any) -> Any:
     return jnp.where(x > 0, x, per_channel(slope, x.ndim) * x)
 
 
-# at a kink each takes the side that torch takes: a clamp passes derivatives at its bounds, a hard tanh does not
+# at a kink each takes the side that torch takes: a clamp passes derivatives at its bounds, a hard
+# tanh does not
 
 
 @operation("clamp", "clip")
@@ -195,7 +200,9 @@ def as_kind(x: Any, kind: Kind | None) -> Any:
 def require_eval(training: bool) -> None:
     """Refuse what depends on chance."""
     if training:
-        raise NotImplementedError("in training mode it depends on chance: call .eval() on the module and export again.")
+        raise NotImplementedError(
+            "in training mode it depends on chance: call .eval() on the module and export again."
+        )
 
 
 # --- sums and norms ---
@@ -247,7 +254,9 @@ def amin(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
 
 
 @operation()
-def var(x: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Any:
+def var(
+    x: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None
+) -> Any:
     if isinstance(dim, bool):  # an overload without axes
         dim, unbiased = None, dim
     freedom = int(unbiased) if correction is None else correction
@@ -255,7 +264,9 @@ def var(x: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *
 
 
 @operation()
-def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def linalg_vector_norm(
+    x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Any:
     axes, size = axes_of(dim), jnp.abs(x)
     if math.isinf(ord):
         return (jnp.max if ord > 0 else jnp.min)(size, axis=axes, keepdims=keepdim)
@@ -268,17 +279,30 @@ def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = 
 
 @operation()
 def batch_norm(
-    x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, _: float, eps: float, *__: Any
+    x: Any,
+    weight: Any,
+    bias: Any,
+    mean: Any,
+    var: Any,
+    training: bool,
+    _: float,
+    eps: float,
+    *__: Any,
 ) -> Any:
     if training or mean is None:
-        raise ValueError("batch normalisation over the batch has no meaning for one point: call .eval() on the module.")
+        raise ValueError(
+            "batch normalisation over the batch has no meaning for one point: call .eval() on the "
+            "module."
+        )
     scale = 1 / jnp.sqrt(var + eps) if weight is None else weight / jnp.sqrt(var + eps)
     shift = -mean * scale if bias is None else bias - mean * scale
     return x * per_channel(scale, x.ndim) + per_channel(shift, x.ndim)
 
 
 @operation()
-def layer_norm(x: Any, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
+def layer_norm(
+    x: Any, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
+) -> Any:
     out = _standardised(x, tuple(range(-len(shape), 0)), eps)
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
@@ -287,12 +311,16 @@ def layer_norm(x: Any, shape: Sequence[int], weight: Any = None, bias: Any = Non
 @operation()
 def rms_norm(x: Any, shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Any:
     axes = tuple(range(-len(shape), 0))
-    out = x / jnp.sqrt(jnp.mean(x**2, axis=axes, keepdims=True) + (jnp.finfo(x.dtype).eps if eps is None else eps))
+    out = x / jnp.sqrt(
+        jnp.mean(x**2, axis=axes, keepdims=True) + (jnp.finfo(x.dtype).eps if eps is None else eps)
+    )
     return out if weight is None else out * weight
 
 
 @operation()
-def group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
+def group_norm(
+    x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
+) -> Any:
     out = _standardised(x.reshape(len(x), groups, -1), (-1,), eps).reshape(x.shape)
     out = out if weight is None else out * per_channel(weight, x.ndim)
     return out if bias is None else out + per_channel(bias, x.ndim)
@@ -300,7 +328,15 @@ def group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: f
 
 @operation()
 def instance_norm(
-    x: Any, weight: Any, bias: Any, mean: Any, var: Any, own: bool, momentum: float, eps: float, *_: Any
+    x: Any,
+    weight: Any,
+    bias: Any,
+    mean: Any,
+    var: Any,
+    own: bool,
+    momentum: float,
+    eps: float,
+    *_: Any,
 ) -> Any:
     if not own:
         return batch_norm(x, weight, bias, mean, var, False, momentum, eps)
@@ -335,7 +371,8 @@ def scaled_dot_product_attention(
         mask = jnp.tril(jnp.ones(scores.shape[-2:], dtype=bool))
     if mask is not None:
         scores = jnp.where(mask, scores, -jnp.inf) if mask.dtype == bool else scores + mask
-    nothing = jnp.all(jnp.isneginf(scores), axis=-1, keepdims=True)  # a row that sees nothing gives nothing
+    # a row that sees nothing gives nothing
+    nothing = jnp.all(jnp.isneginf(scores), axis=-1, keepdims=True)
     return jnp.where(nothing, 0.0, jax.nn.softmax(jnp.where(nothing, 0.0, scores), axis=-1)) @ v
 
 

@@ -1,13 +1,15 @@
-"""torch itself as a function that JAX can differentiate: slower than a graph in JAX, and for any module.
+"""torch itself as a function that JAX can differentiate: slower than a graph in JAX, and for any
+module.
 
-Two operations are closed under everything JAX does with them, to any order (docs/derivations/pullback.md). For a map g,
-a point x, directions u₁ … uₖ and a weight w on the output:
+Two operations are closed under everything JAX does with them, to any order
+(docs/derivations/pullback.md). For a map g, a point x, directions u₁ … uₖ and a weight w on the
+output:
 
     along(x; u₁ … uₖ) = ∂ᵤ₁ … ∂ᵤₖ g(x)                      the k-th derivative along the directions
     back(x, w; u₁ … uₖ) = ∇ₓ ⟨w, ∂ᵤ₁ … ∂ᵤₖ g(x)⟩               and its gradient
 
-Each is linear in every argument but x; the derivative of either by x along v is the same with one more direction v, and
-the transpose of one is the other.
+Each is linear in every argument but x; the derivative of either by x along v is the same with one
+more direction v, and the transpose of one is the other.
 """
 
 import math
@@ -23,7 +25,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 THREADS = 1
-"""Of torch while it computes for JAX: more get in each other's way on the small batches of a curve."""
+"""Of torch while it computes for JAX: more get in each other's way on the small batches of a
+curve."""
 
 
 class Callback(eqx.Module):
@@ -45,7 +48,9 @@ class Callback(eqx.Module):
         """The decoder's output for one point, without the batch axis."""
         x = as_real(x)
         if x.shape != (self.dim,):
-            raise ValueError(f"the decoder takes one point of shape ({self.dim},); a shape of {x.shape} arrived.")
+            raise ValueError(
+                f"the decoder takes one point of shape ({self.dim},); a shape of {x.shape} arrived."
+            )
         return along.bind(x, host=self.host).reshape(self.host.output_shape)
 
 
@@ -64,11 +69,14 @@ class Host:
         out = outputs[self.output]
         if not out.requires_grad:
             raise ValueError(
-                "torch cannot differentiate the module's output: an operation in it has no derivative, or leaves torch "
+                "torch cannot differentiate the module's output: an operation in it has no "
+                "derivative, or leaves torch "
                 "(.numpy(), .detach()); its derivatives would all be zero."
             )
         if not torch.equal(out.nan_to_num(), again[self.output].nan_to_num()):
-            raise ValueError("the module's output depends on chance, also in eval mode: take that out of it.")
+            raise ValueError(
+                "the module's output depends on chance, also in eval mode: take that out of it."
+            )
         self.output_shape = tuple(out.shape[self.batched :])
 
     def _images(self, points: Any) -> Any:
@@ -82,7 +90,8 @@ class Host:
     def derivative(self, back: bool, x: Any, *others: Any) -> Any:
         """`along` or `back` of many points, (B, ...) each, by gradients of gradients alone.
 
-        torch has no forward derivatives of some operations and wrong ones of others; its gradients are sound.
+        torch has no forward derivatives of some operations and wrong ones of others; its gradients
+        are sound.
         """
         with _ONE_AT_A_TIME:  # what follows sets things for the whole process
             return self._derivative(back, x, *others)
@@ -92,16 +101,20 @@ class Host:
         threads = torch.get_num_threads()
         torch.set_num_threads(THREADS)
         try:
-            x, *given = (torch.from_numpy(np.array(array, dtype=np.float64)) for array in (x, *others))
+            x, *given = (
+                torch.from_numpy(np.array(array, dtype=np.float64)) for array in (x, *others)
+            )
             if not back and not given:
                 with torch.no_grad():
                     return self._images(x).numpy()
             x.requires_grad_(True)
             with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-                images = self._images(x)  # the other ways to compute attention have no second derivatives
+                # the other ways to compute attention have no second derivatives
+                images = self._images(x)
             weight = given[0] if back else torch.zeros_like(images)
             weight, directions = weight.requires_grad_(True), given[1:] if back else given
-            form = torch.sum(weight * images)  # ⟨w, g(x)⟩, and then its derivative along one direction after another
+            # ⟨w, g(x)⟩, and then its derivative along one direction after another
+            form = torch.sum(weight * images)
             for u in directions:
                 form = torch.sum(u * self._gradient(form, x))
             return self._gradient(form, x if back else weight).detach().numpy()
@@ -125,12 +138,16 @@ def as_real(x: Any) -> Any:
 
 
 def chosen_output(output: int | None, tensors: list[str | None], name: str) -> int:
-    """Which of a module's outputs, None for those that are no tensors; refuse one that is not there."""
+    """Which of a module's outputs, None for those that are no tensors; refuse one that is not
+    there."""
     if output is None and len(tensors) == 1:
         output = 0
     if output is None or not 0 <= output < len(tensors) or tensors[output] is None:
         usable = ", ".join(str(i) for i, tensor in enumerate(tensors) if tensor is not None)
-        raise ValueError(f"{name} returns {len(tensors)} outputs; {output} arrived: pass output= one of {usable}.")
+        raise ValueError(
+            f"{name} returns {len(tensors)} outputs; {output} arrived: pass output= one of "
+            f"{usable}."
+        )
     return output
 
 
@@ -144,15 +161,17 @@ def _call(is_back: bool, *arrays: Any, host: Host) -> Any:
     size = arrays[0].shape[-1] if is_back else math.prod(host.output_shape)
     shape = jax.eval_shape(_as_bits, jax.ShapeDtypeStruct((len(rows[0]), size), dtype))
     of_bits = lambda bits: np.asarray(bits).view(dtype)[..., 0]
-    compute = lambda *rows: host.derivative(is_back, *map(of_bits, rows)).astype(dtype)[..., None].view(np.uint32)
+    compute = lambda *rows: (
+        host.derivative(is_back, *map(of_bits, rows)).astype(dtype)[..., None].view(np.uint32)
+    )
     bits = jax.pure_callback(compute, shape, *rows)
     out = jax.lax.bitcast_convert_type(bits if dtype == np.float64 else bits[..., 0], dtype)
     return out[0] if single else out
 
 
 def _as_bits(numbers: Any) -> Any:
-    """Numbers as pieces of 32 bits, a new last axis. JAX would round float64 on the way to a callback, which runs in
-    a thread that knows nothing of the caller's precision."""
+    """Numbers as pieces of 32 bits, a new last axis. JAX would round float64 on the way to a
+    callback, which runs in a thread that knows nothing of the caller's precision."""
     bits = jax.lax.bitcast_convert_type(numbers, jnp.uint32)
     return bits if bits.ndim > numbers.ndim else bits[..., None]
 
@@ -163,9 +182,13 @@ def _shape(is_back: bool, *arrays: Any, host: Host) -> Any:
 
 
 def _batch(primitive: Primitive, arrays: Any, axes: Any, *, host: Host) -> Any:
-    (size,) = {array.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None}
+    (size,) = {
+        array.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None
+    }
     whole = [
-        jnp.broadcast_to(array, (size, *array.shape)) if axis is None else jnp.moveaxis(array, axis, 0)
+        jnp.broadcast_to(array, (size, *array.shape))
+        if axis is None
+        else jnp.moveaxis(array, axis, 0)
         for array, axis in zip(arrays, axes, strict=True)
     ]
     out = primitive.bind(*(rows.reshape(-1, rows.shape[-1]) for rows in whole), host=host)
@@ -205,10 +228,15 @@ def _transpose_back(cotangent: Any, x: Any, weight: Any, *directions: Any, host:
     return out
 
 
-for _primitive, _is_back, _transpose in ((along, False, _transpose_along), (back, True, _transpose_back)):
+for _primitive, _is_back, _transpose in (
+    (along, False, _transpose_along),
+    (back, True, _transpose_back),
+):
     _primitive.def_impl(partial(_call, _is_back))
     _primitive.def_abstract_eval(partial(_shape, _is_back))
     batching.primitive_batchers[_primitive] = partial(_batch, _primitive)
     ad.primitive_jvps[_primitive] = partial(_jvp, _primitive)
     ad.primitive_transposes[_primitive] = _transpose
-    mlir.register_lowering(_primitive, mlir.lower_fun(partial(_call, _is_back), multiple_results=False))
+    mlir.register_lowering(
+        _primitive, mlir.lower_fun(partial(_call, _is_back), multiple_results=False)
+    )

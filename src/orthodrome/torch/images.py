@@ -1,4 +1,5 @@
-"""PyTorch's operations on images, signals and volumes: convolutions, upsampling, pooling, padding."""
+"""PyTorch's operations on images, signals and volumes: convolutions, upsampling, pooling,
+padding."""
 
 import math
 from collections.abc import Sequence
@@ -16,20 +17,33 @@ operation = entering(TABLE)
 
 @operation("conv1d", "conv2d", "conv3d")
 def convolve(
-    x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
     n = weight.ndim - 2
     if x.ndim == n + 1:
         return convolve(x[None], weight, bias, stride, padding, dilation, groups)[0]
     steps, spread = each(stride, n), each(dilation, n)
-    around: Any = padding.upper() if isinstance(padding, str) else [(p, p) for p in each(padding, n)]
+    around: Any = (
+        padding.upper() if isinstance(padding, str) else [(p, p) for p in each(padding, n)]
+    )
     size = weight.shape[2:]
     plain = groups == 1 and set(steps + spread) == {1} and not isinstance(around, str)
     if plain and all(p < k for (p, _), k in zip(around, size, strict=True)):
-        # in compiled loops on CPUs a convolution is slow; one matrix product, shifted and added, is not
+        # in compiled loops on CPUs a convolution is slow; one matrix product, shifted and added, is
+        # not
         turned = jnp.flip(weight, range(2, 2 + n)).swapaxes(0, 1)
-        return convolve_transposed(x, turned, bias, padding=[k - 1 - p for (p, _), k in zip(around, size, strict=True)])
-    out = jax.lax.conv_general_dilated(x, weight, steps, around, rhs_dilation=spread, feature_group_count=groups)
+        return convolve_transposed(
+            x, turned, bias, padding=[k - 1 - p for (p, _), k in zip(around, size, strict=True)]
+        )
+    out = jax.lax.conv_general_dilated(
+        x, weight, steps, around, rhs_dilation=spread, feature_group_count=groups
+    )
     return plus(out, bias, n)
 
 
@@ -46,13 +60,16 @@ def convolve_transposed(
 ) -> Any:
     """The transpose of a convolution spreads each pixel over the kernel's width.
 
-    With stride s, the output pixel s q + r gets Σₘ x[q − m] w[r + s m]. So one matrix product gives what each pixel
-    sends to all taps (m, r); shifted by m they are added, and the phases r are then dealt out over the pixels. No
-    products with zeros between the pixels, as there would be if the input were spread out first.
+    With stride s, the output pixel s q + r gets Σₘ x[q − m] w[r + s m]. So one matrix product gives
+    what each pixel sends to all taps (m, r); shifted by m they are added, and the phases r are then
+    dealt out over the pixels. No products with zeros between the pixels, as there would be if the
+    input were spread out first.
     """
     n = weight.ndim - 2
     if x.ndim == n + 1:
-        return convolve_transposed(x[None], weight, bias, stride, padding, output_padding, groups, dilation)[0]
+        return convolve_transposed(
+            x[None], weight, bias, stride, padding, output_padding, groups, dilation
+        )[0]
     steps, spread = each(stride, n), each(dilation, n)
     into, out_of, *size = weight.shape
     if any(d > 1 for d in spread):  # the zeros between the kernel's own taps are then written out
@@ -60,10 +77,15 @@ def convolve_transposed(
         taps = tuple(slice(None, None, d) for d in spread)
         weight = jnp.zeros((into, out_of, *size), weight.dtype).at[(..., *taps)].set(weight)
     reach = [-(-k // s) for k, s in zip(size, steps, strict=True)]
-    weight = jnp.pad(weight, [(0, 0), (0, 0), *((0, m * s - k) for m, s, k in zip(reach, steps, size, strict=True))])
+    weight = jnp.pad(
+        weight,
+        [(0, 0), (0, 0), *((0, m * s - k) for m, s, k in zip(reach, steps, size, strict=True))],
+    )
     pairs = [length for pair in zip(reach, steps, strict=True) for length in pair]
     shifts, turns = range(3, 3 + 2 * n, 2), range(4, 4 + 2 * n, 2)
-    kernel = weight.reshape(groups, into // groups, out_of, *pairs).transpose(0, 1, *shifts, 2, *turns)
+    kernel = weight.reshape(groups, into // groups, out_of, *pairs).transpose(
+        0, 1, *shifts, 2, *turns
+    )
     kernel = kernel.reshape(groups, into // groups, -1)
     pixels = jnp.moveaxis(x.reshape(len(x), groups, into // groups, *x.shape[2:]), 2, -1)
     sent = pixels @ kernel[0] if groups == 1 else jnp.einsum("bg...i,git->bg...t", pixels, kernel)
@@ -83,7 +105,8 @@ def convolve_transposed(
     for axis in range(n):
         edge, extra = each(padding, n)[axis], each(output_padding, n)[axis]
         length = (x.shape[2 + axis] - 1) * steps[axis] - 2 * edge + size[axis] + extra
-        beyond = max(0, edge + length - full.shape[2 + axis])  # output padding may reach past the kernel
+        # output padding may reach past the kernel
+        beyond = max(0, edge + length - full.shape[2 + axis])
         full = jnp.pad(full, [(0, beyond if a == 2 + axis else 0) for a in range(full.ndim)])
         full = jax.lax.slice_in_dim(full, edge, edge + length, axis=2 + axis)
     return plus(full, bias, n)
@@ -110,7 +133,9 @@ def upsample_linear(x: Any, size: Any, align_corners: bool, *factors: Any) -> An
             place = jnp.clip((jnp.arange(new) + 0.5) / factor - 0.5, 0.0, old - 1)
         left = jnp.floor(place).astype(int)
         share = (place - left).reshape(-1, *[1] * (x.ndim - axis - 1))
-        at = lambda index, axis=axis, x=x: jnp.take(x, jnp.minimum(index, x.shape[axis] - 1), axis=axis)
+        at = lambda index, axis=axis, x=x: jnp.take(
+            x, jnp.minimum(index, x.shape[axis] - 1), axis=axis
+        )
         x = (1 - share) * at(left) + share * at(left + 1)
     return x
 
@@ -127,7 +152,8 @@ def average_pool(
 ) -> Any:
     if ceil or not include or divisor is not None:
         raise NotImplementedError(
-            "average pooling with ceil_mode, without count_include_pad or with a divisor is not known."
+            "average pooling with ceil_mode, without count_include_pad or with a divisor is not "
+            "known."
         )
     n = len(size)
     if x.ndim == n + 1:
@@ -153,13 +179,16 @@ def pad(x: Any, widths: Sequence[int], mode: Any = "constant", value: float | No
     pairs = [(widths[i], widths[i + 1]) for i in range(0, len(widths), 2)]
     pairs = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
     kinds = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-    return jnp.pad(x, pairs, kinds[mode], **({"constant_values": value or 0.0} if mode == "constant" else {}))
+    return jnp.pad(
+        x, pairs, kinds[mode], **({"constant_values": value or 0.0} if mode == "constant" else {})
+    )
 
 
 def _new_sizes(x: Any, size: Any, factors: Any) -> list[tuple[int, float | None]]:
     """Of each axis of space: how long it becomes, and by which factor if that was given.
 
-    One overload of torch's passes the factors as a list, and either them or the size; the other one each by itself.
+    One overload of torch's passes the factors as a list, and either them or the size; the other one
+    each by itself.
     """
     old = x.shape[2:]
     given = factors[0] if factors and isinstance(factors[0], list) else list(factors)

@@ -1,4 +1,5 @@
-"""PyTorch's operations that only move numbers about, or make new ones: views, joins, cuts, constants."""
+"""PyTorch's operations that only move numbers about, or make new ones: views, joins, cuts,
+constants."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -116,7 +117,9 @@ def stack(parts: Sequence[Any], dim: int = 0) -> Any:
 @operation("split", "split_with_sizes")
 def split(x: Any, size: Any, dim: int = 0) -> Any:
     ends = (
-        range(size, x.shape[dim], size) if isinstance(size, int) else [sum(size[: i + 1]) for i in range(len(size) - 1)]
+        range(size, x.shape[dim], size)
+        if isinstance(size, int)
+        else [sum(size[: i + 1]) for i in range(len(size) - 1)]
     )
     return jnp.split(x, list(ends), axis=dim)
 
@@ -127,7 +130,9 @@ def chunk(x: Any, count: int, dim: int = 0) -> Any:
 
 
 @operation("slice")
-def cut(x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+def cut(
+    x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
     return jax.lax.slice_in_dim(x, *slice(start, end).indices(x.shape[dim])[:2], step, dim)
 
 
