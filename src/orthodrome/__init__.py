@@ -13,21 +13,14 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from orthodrome import datasets, gradients, io, models, plotting
     from orthodrome._boundary import ConvergenceWarning
+    from orthodrome.baselines import Collocation, HennigHauberg
     from orthodrome.compilation import enable_compilation_cache
     from orthodrome.curves import Matern, SquaredExponential
     from orthodrome.distances import distance, distance_matrix
     from orthodrome.maps import exp_map, geodesic, log_map
     from orthodrome.metrics import LocalPCA, Metric, MetricTensor, Pullback
     from orthodrome.path import Path, shortest_path
-    from orthodrome.solvers import (
-        Auto,
-        Collocation,
-        Energy,
-        FixedPoint,
-        Graph,
-        HennigHauberg,
-        Solver,
-    )
+    from orthodrome.solvers import Auto, Energy, FixedPoint, Graph, Solver
     from orthodrome.solving import Info
     from orthodrome.statistics import (
         LAND,
@@ -57,8 +50,8 @@ _HOME = {
     "Graph": "solvers",
     "Energy": "solvers",
     "FixedPoint": "solvers",
-    "HennigHauberg": "solvers",
-    "Collocation": "solvers",
+    "HennigHauberg": "baselines",
+    "Collocation": "baselines",
     "shortest_path": "path",
     "Path": "path",
     "Status": "status",
@@ -127,8 +120,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'orthodrome' has no attribute {name!r}")
     home = _HOME[name]
-    found = importlib.import_module(f"orthodrome.{home or name}")
-    value = found if home is None else getattr(found, name)
+    module = importlib.import_module(f"orthodrome.{home or name}")
+    value = module if home is None else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -6,14 +6,16 @@ import numbers
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
+from orthodrome._types import Array, ArrayLike
 from orthodrome.status import Status
 
-Array = np.ndarray[Any, Any]
+Kind = TypeVar("Kind")
+"""Of the objects that a class makes."""
 
 
 class ConvergenceWarning(UserWarning):
@@ -28,15 +30,14 @@ def double_precision() -> Iterator[None]:
         yield
 
 
-def as_floats(value: Any, name: str) -> Array:
+def as_floats(value: ArrayLike, name: str) -> Array:
     """Any array of real numbers as NumPy float64: from NumPy, JAX, torch (on the CPU) or nested
     lists."""
     refuse_traced(value, name)
     if np.ma.is_masked(value):
         raise ValueError(f"{name} is a masked array with masked values: remove or fill those rows.")
-    if hasattr(value, "detach") and hasattr(
-        value, "device"
-    ):  # a torch tensor, without importing torch
+    # a torch tensor, without importing torch
+    if hasattr(value, "detach") and hasattr(value, "device"):
         if value.device.type != "cpu":
             raise TypeError(f"{name} is a torch tensor on {value.device}: pass {name}.cpu().")
         value = value.detach().numpy()
@@ -62,7 +63,7 @@ def detached(value: Any, name: str) -> Any:
     return as_floats(value, name) if hasattr(value, "detach") else value
 
 
-def refuse_traced(value: Any, name: str) -> None:
+def refuse_traced(value: object, name: str) -> None:
     """Refuse what jax is transforming, and say how to get what was probably wanted."""
     if isinstance(value, jax.core.Tracer):
         raise TypeError(
@@ -75,7 +76,7 @@ def refuse_traced(value: Any, name: str) -> None:
         )
 
 
-def as_points(value: Any, name: str, dim: int | None = None) -> Array:
+def as_points(value: ArrayLike, name: str, dim: int | None = None) -> Array:
     """Finite points of shape (..., dim)."""
     array = as_floats(value, name)
     if array.ndim == 0 or array.shape[-1] == 0:
@@ -104,7 +105,7 @@ def require_finite(array: Array, name: str) -> None:
         )
 
 
-def as_data(value: Any, name: str = "data") -> Array:
+def as_data(value: ArrayLike, name: str = "data") -> Array:
     """A set of points: finite, shape (n, D), at least two of them, not all the same."""
     array = as_points(value, name)
     if array.ndim != 2:
@@ -134,7 +135,7 @@ def as_positive(value: Any, name: str) -> float:
     return number
 
 
-def as_count(value: Any, name: str, least: int) -> int:
+def as_count(value: object, name: str, least: int) -> int:
     """A whole number, at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} should be a whole number; {value!r} arrived.")
@@ -152,7 +153,7 @@ def one_of(value: Any, name: str, allowed: Any) -> Any:
     return value
 
 
-def as_times(value: Any) -> Array:
+def as_times(value: ArrayLike) -> Array:
     """Times in [0, 1], of shape () or (T,)."""
     t = as_floats(value, "t")
     if t.ndim > 1:
@@ -185,14 +186,15 @@ def broadcast(arrays: Sequence[Array], names: Sequence[str]) -> tuple[list[Array
     return flat, shape
 
 
-def require_instance(value: Any, kind: type, name: str, example: str) -> None:
+def require_instance(value: object, kind: type[Kind], name: str, example: str) -> Kind:
     """Refuse an object of another kind, saying which kind was meant."""
     if not isinstance(value, kind):
         shown = f"the class {value.__name__}" if isinstance(value, type) else repr(value)[:80]
         raise TypeError(f"{name} should be {example}; {shown} arrived.")
+    return value
 
 
-def require_callable(value: Any, name: str) -> Callable[..., Any]:
+def require_callable(value: object, name: str) -> Callable[..., Any]:
     """Refuse what cannot be called."""
     if not callable(value):
         raise TypeError(

@@ -12,20 +12,17 @@ import contextvars
 import dataclasses
 import itertools
 import os
-import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Protocol, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from orthodrome import compilation
-from orthodrome._boundary import Array, double_precision
+from orthodrome._types import AnyArray, Array, Count, Flag, Index, JaxArray, PyTree
+from orthodrome.programs import Batchable, Function, call
 from orthodrome.status import RUNNING
 
 FEW_POINTS = 16
@@ -49,15 +46,28 @@ TILES = 16
 TICKS = 16
 """Steps of an iteration between two looks at which problems are finished."""
 
-MOST_PROGRAMS = 512
-"""So many are remembered; then the oldest goes."""
 
-Function = Callable[..., Any]
+class Running(Protocol):
+    """A state of an iteration: a tuple of arrays (P, ...) with a status for each problem."""
+
+    @property
+    def status(self) -> Array:
+        """(P,): `RUNNING`, or the `Status` it ended with."""
+
+
+States = TypeVar("States", bound=Running)
+
+Carry = tuple[AnyArray, AnyArray, PyTree]
+"""How many steps were made, states, problems."""
 
 
 def over_points(
-    function: Function, metric: Any, *arrays: Array, few: int = FEW_POINTS, tile: int = POINT_TILE
-) -> Any:
+    function: Function,
+    metric: Batchable,
+    *arrays: Array,
+    few: int = FEW_POINTS,
+    tile: int = POINT_TILE,
+) -> PyTree:
     """`function(metric, *blocks)` for blocks of rows of the arrays, (M, ...) each; the first are
     points, near ones together. NumPy in, NumPy out (a pytree of arrays). Up to `few` rows have a
     shape of their own, unless that is 0."""
@@ -68,24 +78,25 @@ def over_points(
     return _rows(out, np.argsort(order))
 
 
-def over_curves(function: Function, metric: Any, *arrays: Array, points: int) -> Any:
+def over_curves(function: Function, metric: Batchable, *arrays: Array, points: int) -> PyTree:
     """`function(metric, *rows)` for all rows of the arrays, (M, ...) each, that take about so many
     points a row."""
     at_once = min(POINT_TILE, metric.at_once(arrays[0].shape[-1]))
-    return _over(_Each(function), metric, arrays, max(1, at_once // points))
+    return _over(OneByOne(function), metric, arrays, max(1, at_once // points))
 
 
 @dataclasses.dataclass(frozen=True)
-class _Each:
+class OneByOne:
     """A function of one row as a function of many."""
 
     function: Function
 
-    def __call__(self, metric: Any, *rows: Any) -> Any:
+    def __call__(self, metric: Batchable, *rows: PyTree) -> PyTree:
+        """The function of each row."""
         return _each(partial(self.function, metric), *rows)
 
 
-def _each(function: Function, *rows: Any) -> Any:
+def _each(function: Function, *rows: PyTree) -> PyTree:
     """The function of one row, for all rows of pytrees of arrays."""
     if len(jax.tree.leaves(rows)[0]) > 1:
         return jax.vmap(function)(*rows)
@@ -94,11 +105,11 @@ def _each(function: Function, *rows: Any) -> Any:
 
 
 def _over(
-    function: Function, metric: Any, arrays: Sequence[Array], tile: int, few: int = FEW_POINTS
-) -> Any:
+    function: Function, metric: Batchable, arrays: Sequence[Array], tile: int, few: int = FEW_POINTS
+) -> PyTree:
     tile, tiles = (few, 1) if 0 < few < tile and len(arrays[0]) <= few else (tile, TILES)
     capacity = tile * tiles
-    share = -(-len(arrays[0]) // (tile * _workers(metric))) * tile  # full tiles for every thread
+    share = -(-len(arrays[0]) // (tile * _threads(metric))) * tile  # full tiles for every thread
     size = min(capacity, max(tile, share))
     starts = range(0, len(arrays[0]), size)
 
@@ -106,10 +117,10 @@ def _over(
         ones = [np.ones((1, *array.shape[1:])) for array in arrays]
         return _rows(_over(function, metric, ones, tile, few), slice(0))
 
-    def run(start: int) -> Any:
+    def run(start: int) -> PyTree:
         rows = [array[start : start + size] for array in arrays]
         count = len(rows[0])
-        out = _call(
+        out = call(
             _tiled,
             function,
             metric,
@@ -119,120 +130,21 @@ def _over(
         )
         return _rows(out, slice(count))
 
-    blocks = _in_threads(run, starts, _workers(metric))
+    blocks = _in_threads(run, starts, _threads(metric))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *blocks)
 
 
-def _call(program: Function, function: Function, metric: Any, *args: Any) -> Any:
-    """A program in float64, its results as NumPy arrays; one at a time if the metric cannot stand
-    more.
-
-    A call that has to compile keeps the others waiting: they would compile the same.
-    """
-    concurrent = _concurrent(metric)
-    with double_precision():
-        metric = once(metric, _on_device)
-        arrays, others = eqx.partition((metric, args), eqx.is_array)
-        leaves, structure = jax.tree.flatten(arrays)
-        values, rest = jax.tree.flatten(others)
-        call = (
-            program,
-            function,
-            structure,
-            rest,
-            *values,
-            *((leaf.shape, leaf.dtype) for leaf in leaves),
-        )
-        compiled = _COMPILED.get(call)
-        if compiled is not None and concurrent:
-            return jax.tree.map(np.asarray, compiled(*leaves))
-        with _ONE_AT_A_TIME:
-            compiled = _COMPILED.get(call) or _compiled(
-                program, function, leaves, structure, others
-            )
-            out = jax.tree.map(np.asarray, compiled(*leaves))
-            _COMPILED[call] = compiled  # now that it is: whoever finds it need not wait
-            if len(_COMPILED) > MOST_PROGRAMS:
-                del _COMPILED[next(iter(_COMPILED))]
-            return out
-
-
-def _compiled(
-    program: Function, function: Function, leaves: list[Any], structure: Any, others: Any
-) -> Function:
-    """`program` for arguments that are partly arrays and partly not, as a function of the
-    arrays."""
-
-    def whole(*leaves: Any) -> Any:
-        metric, args = eqx.combine(jax.tree.unflatten(structure, leaves), others)
-        return program(function, metric, *args)
-
-    name = _lasting_name(program, function, others) if compilation.keeping() else None
-    return jax.jit(whole) if name is None else compilation.kept(whole, name, *leaves)
-
-
-def _lasting_name(program: Function, function: Function, others: Any) -> str | None:
-    """What tells this program from others in any process; None if it depends on code that is not of
-    this library."""
-    inner = function.function if isinstance(function, _Each) else function
-    name = f"{inner.__module__}.{getattr(inner, '__qualname__', '<nameless>')}"
-    values, structure = jax.tree.flatten(others)
-    ours = _ours(structure) and all(isinstance(value, int | float | str) for value in values)
-    # a static field that is known by its address alone
-    ours = ours and " at 0x" not in str(structure)
-    return (
-        f"{program.__name__} {type(function).__name__} {name} {structure} {values}"
-        if ours and "<" not in name
-        else None
-    )
-
-
-def _ours(structure: Any) -> bool:
-    """Whether all the types a pytree is made of are of this library, or Python's own."""
-    node = structure.node_data()
-    return node is None or (
-        node[0].__module__.partition(".")[0] in ("orthodrome", "builtins")
-        and all(map(_ours, structure.children()))
-    )
-
-
-def once(thing: Any, make: Function, *args: Any) -> Any:
-    """`make(thing, *args)`, made once for as long as the thing lives."""
-    key = id(thing), make, args
-    if key not in _MADE:
-        _MADE[key] = make(thing, *args)
-        weakref.finalize(thing, _MADE.pop, key, None)
-    return _MADE[key]
-
-
-_MADE: dict[Any, Any] = {}
-
-
-def _on_device(metric: Any) -> Any:
-    """The metric ready for compiled code, its arrays where that reads them."""
-    arrays, rest = eqx.partition(metric.prepared(), eqx.is_array)
-    return eqx.combine(jax.device_put(arrays), rest)
-
-
-def _concurrent(metric: Any) -> bool:
-    return getattr(metric, "concurrent", True)
-
-
-_ONE_AT_A_TIME = threading.Lock()
-
-_COMPILED: dict[Any, Function] = {}
-"""Programs by what they were made for."""
-
-
-def _in_threads(run: Callable[[int], Any], items: Sequence[int], workers: int) -> list[Any]:
+def _in_threads(run: Callable[[int], PyTree], items: Sequence[int], threads: int) -> list[PyTree]:
     """`run` over the items, in so many threads."""
-    if len(items) < 2 or workers < 2:
+    if len(items) < 2 or threads < 2:
         return [run(item) for item in items]
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(run, items))
 
 
-def _tiled(function: Function, metric: Any, tile: int, count: Any, arrays: list[Any]) -> Any:
+def _tiled(
+    function: Function, metric: Batchable, tile: int, count: Count, arrays: list[JaxArray]
+) -> PyTree:
     # traced once, though it is asked for its shape and then run
     one_tile = jax.jit(partial(function, metric))
     tiles = [array.reshape(-1, tile, *array.shape[1:]) for array in arrays]
@@ -241,14 +153,14 @@ def _tiled(function: Function, metric: Any, tile: int, count: Any, arrays: list[
     shapes = jax.eval_shape(one_tile, *(t[0] for t in tiles))
     out = jax.tree.map(lambda s: jnp.zeros((tiles[0].shape[0], *s.shape), s.dtype), shapes)
 
-    def body(i: Any, out: Any) -> Any:
+    def body(i: Count, out: PyTree) -> PyTree:
         return jax.tree.map(lambda o, r: o.at[i].set(r), out, one_tile(*(t[i] for t in tiles)))
 
     out = jax.lax.fori_loop(0, count, body, out)
     return jax.tree.map(lambda o: o.reshape(o.shape[0] * o.shape[1], *o.shape[2:]), out)
 
 
-def _rows(tree: Any, index: Any) -> Any:
+def _rows(tree: PyTree, index: Index | Count | int) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
@@ -265,8 +177,13 @@ def _padded(rows: Array, length: int) -> Array:
 
 
 def iterate(
-    step: Function, metric: Any, common: Any, problems: Any, states: Any, points_per_step: int
-) -> Any:
+    step: Function,
+    metric: Batchable,
+    common: PyTree,
+    problems: PyTree,
+    states: States,
+    points_per_step: int,
+) -> States:
     """Run `step(metric, common, problem, state) -> state` on every problem until its `state.status`
     is not RUNNING.
 
@@ -277,9 +194,9 @@ def iterate(
     tile = max(1, STEP_TILE // points_per_step)
     tile, tiles = (1, 1) if total == 1 and tile > FEW_LANES else (tile, TILES)
     lanes = tile * tiles
-    workers = min(_workers(metric), -(-total // tile))
+    threads = min(_threads(metric), -(-total // tile))
     # full tiles, and some for every thread
-    share = min(lanes, tile * -(-total // (tile * max(1, workers))))
+    share = min(lanes, tile * -(-total // (tile * max(1, threads))))
     final = jax.tree.map(np.array, states)
     queue = iter(range(total))  # shared by the threads: each takes the next problems from it
 
@@ -296,7 +213,7 @@ def iterate(
             padded = jax.tree.map(
                 lambda leaf: _padded(leaf, lanes), (_rows(problems, active), running)
             )
-            advanced = _call(
+            advanced = call(
                 _advance, step, metric, common, tile, np.asarray(-(-len(active) // tile)), *padded
             )
             running = _rows(
@@ -309,21 +226,27 @@ def iterate(
                 target[active[done]] = source[done]
             active, running = active[~done], _rows(running, ~done)
 
-    _in_threads(work, range(workers), workers)
+    _in_threads(work, range(threads), threads)
     return final
 
 
 def _advance(
-    step: Function, metric: Any, common: Any, tile: int, count: Any, problems: Any, states: Any
-) -> list[Any]:
+    step: Function,
+    metric: Batchable,
+    common: PyTree,
+    tile: int,
+    count: Count,
+    problems: PyTree,
+    states: Running,
+) -> list[JaxArray]:
     """The leaves of the states after some ticks."""
     step_tile = partial(_each, partial(step, metric, common))
 
-    def still_running(carry: Any) -> Any:
+    def still_running(carry: Carry) -> Flag:
         tick, state, _ = carry
         return (tick < TICKS) & jnp.any(state.status == RUNNING)
 
-    def tick_all(carry: Any) -> Any:
+    def tick_all(carry: Carry) -> Carry:
         tick, state, problem = carry
         stepped = step_tile(problem, state)
         keep = state.status == RUNNING
@@ -332,7 +255,7 @@ def _advance(
         )
         return tick + 1, state, problem
 
-    def body(i: Any, states: Any) -> Any:
+    def body(i: Count, states: PyTree) -> PyTree:
         _, state, _ = jax.lax.while_loop(
             still_running, tick_all, (0, _rows(states, i), _rows(problems, i))
         )
@@ -345,8 +268,8 @@ def _advance(
     return [leaf.reshape(-1, *leaf.shape[2:]) for leaf in jax.tree.leaves(states)]
 
 
-def _workers(metric: Any) -> int:
-    return max(1, cores() // _SHARING.get()) if _concurrent(metric) else 1
+def _threads(metric: Batchable) -> int:
+    return max(1, cores() // _SHARING.get()) if metric.concurrent else 1
 
 
 def cores() -> int:

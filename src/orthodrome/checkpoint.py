@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from orthodrome._types import Array
+
 Part = dict[str, Array]
 """Arrays by name, as they are in a part's file."""
 

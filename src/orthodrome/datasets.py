@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from orthodrome import _boundary
-
-Array = np.ndarray[Any, Any]
+from orthodrome._types import Array
 
 
 def semicircle(

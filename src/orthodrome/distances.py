@@ -6,21 +6,24 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from orthodrome import _boundary, batching, solving, workers
+from orthodrome._types import Array, ArrayLike
 from orthodrome.checkpoint import Checkpoint
-from orthodrome.matrix import TILE, Matrix
+from orthodrome.matrix import KINDS, TILE, Matrix
 from orthodrome.metrics import Metric
 from orthodrome.progress import Report, bars
 from orthodrome.solvers import Auto, Solver
-from orthodrome.status import Status
-from orthodrome.workers import Answer, Task, Work
+from orthodrome.solving import Info
+from orthodrome.workers import Task, Work
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from distributed import Client
 
 BLOCK = 512
 """Pairs solved and kept together: enough to keep every core busy, few enough to be done again after
@@ -41,7 +44,11 @@ SHORTCUT_ROUNDS = 3
 
 
 def distance(
-    metric: Metric, a: Any, b: Any, solver: Solver | None = None, return_info: bool = False
+    metric: Metric,
+    a: ArrayLike,
+    b: ArrayLike,
+    solver: Solver | None = None,
+    return_info: bool = False,
 ) -> Any:
     """The length of the shortest path from `a` to `b`: points (..., d) that broadcast → (...).
 
@@ -51,28 +58,23 @@ def distance(
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     start, end, shape = solving.require_ends(metric, a, b, ("a", "b"))
-    length = np.empty(len(start))
-    records = []
-    for block, solution, judgement in solving.solve(metric, start, end, solver):
-        length[block] = judgement.verdict.length
-        records.append((solution.status, judgement))
-    info = solving.Info.collect(records, shape)
+    blocks = solving.solve(metric, start, end, solver)
+    info = Info.join([Info.of([solution]) for _, solution in blocks]).shaped(shape)
     _boundary.warn_unconverged(np.asarray(info.status), "paths")
-    out = length.reshape(shape)[()]
-    return (out, info) if return_info else out
+    return (info.length, info) if return_info else info.length
 
 
 def distance_matrix(
     metric: Metric,
-    points: Any,
-    others: Any = None,
+    points: ArrayLike,
+    others: ArrayLike | None = None,
     solver: Solver | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
     return_info: bool = False,
     *,
-    checkpoint: Any = None,
-    client: Any = None,
+    checkpoint: str | FilePath | None = None,
+    client: "Client | None" = None,
 ) -> Any:
     """All distances between the rows of `points`, (n, d) → (n, n), or from them to the rows of
     `others`, (n, m).
@@ -114,9 +116,9 @@ def distance_matrix(
             matrix = Matrix.opened(kept.folder)
         else:
             matrix = Matrix.zeros((len(x), len(y)), None if kept is None else kept.folder)
-            found = _answered(lambda: _tasks(x, y, symmetric), work, kept)
-            for task, answer in _shown(found, pairs, begin("distances")):
-                matrix.put(task.at, answer)
+            solved = _done(lambda: _tasks(x, y, symmetric), work, kept)
+            for task, info in _shown(solved, pairs, begin("distances")):
+                matrix.put(task.at, info)
             if symmetric:
                 matrix.mirror()
                 if isinstance(solver, Auto):
@@ -126,16 +128,17 @@ def distance_matrix(
                 matrix.finished()
                 kept.keep(FINISHED, {})
                 matrix = Matrix.opened(kept.folder)
-    _boundary.warn_unconverged(matrix.status[matrix.failures(symmetric)], "paths", pairs)
-    if not return_info:
-        return matrix.length
-    return matrix.length, solving.Info(
-        matrix.status == Status.CONVERGED, matrix.certified, matrix.status, matrix.error
-    )
+    _boundary.warn_unconverged(matrix.status[matrix.unsolved(symmetric)], "paths", pairs)
+    return (matrix.length, Info(*matrix.columns)) if return_info else matrix.length
 
 
 def _opened(
-    folder: Any, metric: Metric, x: Array, y: Array, symmetric: bool, solver: Solver
+    folder: str | FilePath | None,
+    metric: Metric,
+    x: Array,
+    y: Array,
+    symmetric: bool,
+    solver: Solver,
 ) -> AbstractContextManager[Checkpoint | None]:
     """What is kept of this matrix in the folder, if there is one."""
     return (
@@ -151,9 +154,9 @@ def _tasks(x: Array, y: Array, symmetric: bool) -> Iterator[Task]:
         yield Task(f"block-{k:06d}", (i, j), x[i], y[j])
 
 
-def _answered(
+def _done(
     tasks: Callable[[], Iterator[Task]], work: Work, kept: Checkpoint | None
-) -> Iterator[tuple[Task, Answer]]:
+) -> Iterator[tuple[Task, Info]]:
     """Answers to the tasks, of which there may be more than memory holds: those that are kept
     first, the others as they come, to be kept."""
     if kept is None:
@@ -163,10 +166,10 @@ def _answered(
     for task in tasks():
         if kept.has(task.name):
             there.add(task.name)
-            yield task, Answer(**kept.read(task.name))
-    for task, answer in work(task for task in tasks() if task.name not in there):
-        kept.keep(task.name, answer._asdict())
-        yield task, answer
+            yield task, Info(**kept.read(task.name))
+    for task, info in work(task for task in tasks() if task.name not in there):
+        kept.keep(task.name, dict(zip(KINDS, info.columns, strict=True)))
+        yield task, info
 
 
 def _job(metric: Metric, x: Array, y: Array, symmetric: bool, solver: Solver) -> dict[str, Any]:
@@ -196,7 +199,7 @@ def _job(metric: Metric, x: Array, y: Array, symmetric: bool, solver: Solver) ->
     }
 
 
-def _is_number(leaf: Any) -> bool:
+def _is_number(leaf: object) -> bool:
     return isinstance(leaf, np.ndarray | jax.Array | np.generic | int | float)
 
 
@@ -217,7 +220,9 @@ def _letters(*arrays: Array) -> str:
     return digest.hexdigest()[:16]
 
 
-def _require_workers(metric: Metric, solver: Solver, n_jobs: Any, client: Any) -> Work:
+def _require_workers(
+    metric: Metric, solver: Solver, n_jobs: int | None, client: "Client | None"
+) -> Work:
     """Where the work is to be done."""
     if client is not None:
         if n_jobs is not None:
@@ -233,7 +238,7 @@ def _require_workers(metric: Metric, solver: Solver, n_jobs: Any, client: Any) -
     )
 
 
-def _require_jobs(n_jobs: Any) -> int:
+def _require_jobs(n_jobs: int | None) -> int:
     """How many processes; who is not asked, asks joblib, if somebody has told it anything."""
     if n_jobs is None:
         joblib = sys.modules.get("joblib")
@@ -262,19 +267,19 @@ def _take_shortcuts(
     there; in place."""
     tried = np.zeros((0, 3), dtype=int)
     for attempt in range(SHORTCUT_ROUNDS):
-        found = np.concatenate(list(_searched(matrix, attempt, kept, begin)) or [tried[:0]])
-        new = found[~np.isin(_keys(found, len(x)), _keys(tried, len(x)))]
+        ways = np.concatenate(list(_searched(matrix, attempt, kept, begin)) or [tried[:0]])
+        new = ways[~np.isin(_keys(ways, len(x)), _keys(tried, len(x)))]
         if not len(new):
             return
         tried = np.concatenate([tried, new])
         i, j, k = new.T
-        better = list(_answered(partial(_detours, x, matrix, i, j, k, attempt), work, kept))
-        for task, answer in better:  # only now: the tasks were made from the matrix as it was
+        solved = list(_done(partial(_detours, x, matrix, i, j, k, attempt), work, kept))
+        for task, info in solved:  # only now: the tasks were made from the matrix as it was
             row, column = task.at
-            shorter = np.isfinite(answer.length) & ~(answer.length >= matrix.length[row, column])
-            some = Answer(*(values[shorter] for values in answer))
-            for at in ((row[shorter], column[shorter]), (column[shorter], row[shorter])):
-                matrix.put(at, some)
+            shorter = np.isfinite(info.length) & ~(info.length >= matrix.length[row, column])
+            row, column, some = row[shorter], column[shorter], info.take(shorter)
+            matrix.put((row, column), some)
+            matrix.put((column, row), some)
 
 
 def _keys(triples: Array, n: int) -> Array:
@@ -311,7 +316,7 @@ def _detours(
         yield Task(f"detour-{attempt}-{_letters(a, via, b)}", (a, b), x[a], x[b], (x[via], lengths))
 
 
-def _require_rows(metric: Metric, value: Any, name: str) -> Array:
+def _require_rows(metric: Metric, value: ArrayLike, name: str) -> Array:
     rows = metric.require_points(value, name)
     if rows.ndim != 2:
         raise ValueError(
@@ -333,11 +338,11 @@ def _pairs(n: int, m: int, symmetric: bool) -> Iterator[tuple[Array, Array]]:
 
 
 def _shown(
-    found: Iterator[tuple[Task, Answer]], pairs: int, report: Report
-) -> Iterator[tuple[Task, Answer]]:
+    solved: Iterator[tuple[Task, Info]], pairs: int, report: Report
+) -> Iterator[tuple[Task, Info]]:
     """The same, with a bar that moves as they come."""
     done = 0
-    for task, answer in found:
-        yield task, answer
-        done += len(answer.length)
+    for task, info in solved:
+        yield task, info
+        done += len(info.length)
         report(done, pairs, f"{done} of {pairs} paths")

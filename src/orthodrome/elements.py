@@ -8,36 +8,33 @@ family, from a robust polyline to high order.
 """
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from orthodrome import elimination
+from orthodrome._types import Array, Float, JaxArray, Scalar
 from orthodrome.metrics import Jet, Metric
-
-HostArray = np.ndarray[Any, Any]
 
 
 class Basis(NamedTuple):
     """Lagrange polynomials of one degree s on [0, 1], in the order interior, left, right."""
 
-    nodes: HostArray
+    nodes: Array
     """(s + 1,): where each of them is 1. Gauss–Lobatto points: evenly spaced ones would be ill
     conditioned."""
-    weights: HostArray
+    weights: Array
     """(s,): of the Gauss points."""
-    values: HostArray
+    values: Array
     """(s, s + 1): at the Gauss points."""
-    slopes: HostArray
+    slopes: Array
     """(s, s + 1)"""
-    gauss: HostArray
+    gauss: Array
     """(s,): the Gauss points."""
-    to_gauss: HostArray
+    to_gauss: Array
     """(s, s): integrals from 0 to each Gauss point of the polynomials that are 1 at one of them and
     0 at the others."""
-    to_nodes: HostArray
+    to_nodes: Array
     """(s + 1, s): and to the nodes."""
 
 
@@ -57,7 +54,7 @@ def basis(degree: int) -> Basis:
     return Basis(nodes, w / 2, values, slopes, gauss, integrals(gauss), integrals(nodes))
 
 
-def node_times(breaks: HostArray, degree: int) -> HostArray:
+def node_times(breaks: Array, degree: int) -> Array:
     """When a curve with these breaks (..., K + 1) is at each of its nodes: (..., K s + 1)."""
     inner = basis(degree).nodes[:-2]
     left, width = breaks[..., :-1, None], np.diff(breaks)[..., None]
@@ -65,63 +62,9 @@ def node_times(breaks: HostArray, degree: int) -> HostArray:
     return np.concatenate([each.reshape(*each.shape[:-2], -1), breaks[..., -1:]], axis=-1)
 
 
-class Sum(NamedTuple):
-    """The energy of a curve to the second order; all but the energy itself element by element, m =
-    (s + 1) d."""
-
-    energy: Float[Array, ""]
-    gradient: Float[Array, "K corners d"]
-    hessian: Float[Array, "K m m"]
-    laplacian: Float[Array, "K m m"]
-    """The part of the Hessian that is always positive: η ↦ ∫ η'ᵀ M η'."""
-
-    def wave(self) -> Float[Array, "K corners d"]:
-        """The load of a wave of size one that is no direction's own."""
-        K, corners, d = self.gradient.shape
-        u = jnp.linspace(0.0, jnp.pi, K * (corners - 1) + 1)[:, None]
-        wave = (jnp.sin(u) + 0.5 * jnp.sin(2 * u)) * jnp.cos(jnp.arange(d))
-        return times(self.laplacian, wave) / self.stride(wave)
-
-    def still(self) -> Float[Array, "N d"]:
-        """The step that moves nothing."""
-        K, corners, d = self.gradient.shape
-        return jnp.zeros((K * (corners - 1) + 1, d))
-
-    def solve(self, damping: Any, pull: Any) -> tuple[Float[Array, "N d"], Any]:
-        """−(H + damping · B)⁻¹ (gradient − pull) as nodes, zero at both ends, and the smallest
-        pivot."""
-        K, _, d = self.gradient.shape
-        load = (pull - self.gradient).reshape(K, -1)
-        inside, ends, pivot = elimination.solve(self.hessian + damping * self.laplacian, load, d)
-        return nodes_of(
-            jnp.concatenate([inside.reshape(K, -1, d), ends[:-1, None], ends[1:, None]], axis=1)
-        ), pivot
-
-    def slope(self, step: Float[Array, "N d"]) -> Float[Array, ""]:
-        """The derivative of the energy along a step."""
-        return inner(self.gradient, step)
-
-    def stride(self, step: Float[Array, "N d"]) -> Float[Array, ""]:
-        """The size of a step, as the Laplacian measures it."""
-        return jnp.sqrt(inner(times(self.laplacian, step), step))
-
-    def nodes(self, step: Float[Array, "N d"]) -> Float[Array, "N d"]:
-        """A step as nodes of a curve."""
-        return step
-
-
-def assemble(metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K"]) -> Sum:
-    """The energy ½ ∫ c'ᵀ M c' of a curve given by its nodes, with its derivatives."""
-    c, v = at_gauss_points(nodes, widths)
-    jet = metric.jet_along(_flat(c), _flat(v))
-    jet = Jet(*(leaf.reshape(*c.shape[:2], *leaf.shape[1:]) for leaf in jet))
-    rule = basis(c.shape[1])
-    weight, slopes = widths[:, None] * rule.weights, rule.slopes / widths[:, None, None]
-    hessian, laplacian = _couple(weight, jnp.broadcast_to(rule.values, slopes.shape), slopes, jet)
-    return Sum(jnp.sum(weight * jet.value), _tested(widths, jet.x, jet.v), hessian, laplacian)
-
-
-def at_gauss_points(nodes: Float[Array, "N d"], widths: Float[Array, " K"]) -> tuple[Any, Any]:
+def at_gauss_points(
+    nodes: Float[JaxArray, "N d"], widths: Float[JaxArray, " K"]
+) -> tuple[JaxArray, JaxArray]:
     """Position and velocity (K, s, d) of a curve given by its nodes."""
     local = element_nodes(nodes, len(widths))
     rule = basis(local.shape[1] - 1)
@@ -130,20 +73,24 @@ def at_gauss_points(nodes: Float[Array, "N d"], widths: Float[Array, " K"]) -> t
     return left + at_points(rule.values), at_points(rule.slopes) / widths[:, None, None]
 
 
-def _tested(widths: Any, by_x: Any, by_v: Any) -> Any:
-    """The derivative of an energy by the nodes of each element, from its density's by c and c' (K,
-    s, d)."""
+def tested(
+    widths: Float[JaxArray, " K"],
+    by_x: Float[JaxArray, "K s d"],
+    by_v: Float[JaxArray, "K s d"],
+) -> Float[JaxArray, "K corners d"]:
+    """The derivative of an energy by the nodes of each element, from the
+    density's by c and c'."""
     rule = basis(by_x.shape[1])
     weight = (widths[:, None] * rule.weights)[..., None]
     test = lambda f, load: jnp.einsum("ga,kgi->kai", f, load)
     return test(rule.values, weight * by_x) + test(rule.slopes, rule.weights[:, None] * by_v)
 
 
-def _flat(points: Any) -> Any:
+def _flat(points: JaxArray) -> JaxArray:
     return points.reshape(-1, points.shape[-1])
 
 
-def second_variation(jet: Jet, widths: Float[Array, " K"]) -> Float[Array, "K m m"]:
+def second_variation(jet: Jet, widths: Float[JaxArray, " K"]) -> Float[JaxArray, "K m m"]:
     """The second variation of the energy along a curve whose jets at the midpoints of K panels are
     known.
 
@@ -155,12 +102,16 @@ def second_variation(jet: Jet, widths: Float[Array, " K"]) -> Float[Array, "K m 
         jnp.full((len(widths), 1, 2), 0.5),
         jnp.array([-1.0, 1.0]) / widths[:, None, None],
     )
-    return _couple(widths[:, None], values, slopes, jet)[0]
+    return couple(widths[:, None], values, slopes, jet)[0]
 
 
-def _couple(weight: Any, values: Any, slopes: Any, jet: Jet) -> tuple[Any, Any]:
-    """Each element's Hessian and Laplacian (K, m, m), from weights (K, s), basis (K, s, s + 1) and
-    jets (K, s, ...)."""
+def couple(
+    weight: Float[JaxArray, "K s"],
+    values: Float[JaxArray, "K s corners"],
+    slopes: Float[JaxArray, "K s corners"],
+    jet: Jet,
+) -> tuple[Float[JaxArray, "K m m"], Float[JaxArray, "K m m"]]:
+    """Each element's Hessian and Laplacian, from weights, a basis, and jets (K, s, ...)."""
     weight = weight[..., None, None]
     both = lambda f, g, h: jnp.einsum(
         "kgab,kgij->kaibj", weight * f[..., :, None] * g[..., None, :], h
@@ -173,21 +124,21 @@ def _couple(weight: Any, values: Any, slopes: Any, jet: Jet) -> tuple[Any, Any]:
 
 
 def times(
-    matrices: Float[Array, "K m m"], nodes: Float[Array, "N d"]
-) -> Float[Array, "K corners d"]:
+    matrices: Float[JaxArray, "K m m"], nodes: Float[JaxArray, "N d"]
+) -> Float[JaxArray, "K corners d"]:
     """The elements' matrices times a curve."""
     local = element_nodes(nodes, len(matrices))
     return jnp.einsum("kij,kj->ki", matrices, local.reshape(len(matrices), -1)).reshape(local.shape)
 
 
-def inner(loads: Float[Array, "K corners d"], nodes: Float[Array, "N d"]) -> Float[Array, ""]:
+def inner(loads: Float[JaxArray, "K corners d"], nodes: Float[JaxArray, "N d"]) -> Scalar:
     """The sum of the elements' loads times a curve."""
     return jnp.sum(loads * element_nodes(nodes, len(loads)))
 
 
 def integrate(
-    slopes: Float[Array, "K s d"], widths: Float[Array, " K"], to: Any
-) -> Float[Array, "K p d"]:
+    slopes: Float[JaxArray, "K s d"], widths: Float[JaxArray, " K"], to: Array
+) -> Float[JaxArray, "K p d"]:
     """The curve from zero that has these slopes at the Gauss points, at p points of each element
     (`Basis.to_...`)."""
     rise = widths[:, None] * jnp.einsum("g,kgd->kd", basis(slopes.shape[1]).weights, slopes)
@@ -195,13 +146,13 @@ def integrate(
     return left[:, None] + widths[:, None, None] * jnp.einsum("pg,kgd->kpd", to, slopes)
 
 
-def nodes_of(local: Float[Array, "K corners d"]) -> Float[Array, "N d"]:
+def nodes_of(local: Float[JaxArray, "K corners d"]) -> Float[JaxArray, "N d"]:
     """A curve's nodes from those of each element."""
     each = jnp.concatenate([local[:, -2:-1], local[:, :-2]], axis=1)
     return jnp.concatenate([each.reshape(-1, local.shape[-1]), local[-1, -1:]])
 
 
-def element_nodes(nodes: Float[Array, "N d"], elements: int) -> Float[Array, "K corners d"]:
+def element_nodes(nodes: Float[JaxArray, "N d"], elements: int) -> Float[JaxArray, "K corners d"]:
     """The nodes of each element, in the basis' order; `nodes_of` is the way back."""
     d = nodes.shape[-1]
     each = nodes[:-1].reshape(elements, -1, d)
@@ -209,33 +160,38 @@ def element_nodes(nodes: Float[Array, "N d"], elements: int) -> Float[Array, "K 
     return jnp.concatenate([each[:, 1:], each[:, :1], right], axis=1)
 
 
-def gather(loads: Float[Array, "K corners d"]) -> Float[Array, "N d"]:
+def gather(loads: Float[JaxArray, "K corners d"]) -> Float[JaxArray, "N d"]:
     """The loads of all elements on each node, together."""
     degree = loads.shape[1] - 1
     return nodes_of(loads).at[degree:-1:degree].add(loads[:-1, -1])
 
 
-def deal(loads: Float[Array, "N d"], elements: int) -> Float[Array, "K corners d"]:
+def deal(loads: Float[JaxArray, "N d"], elements: int) -> Float[JaxArray, "K corners d"]:
     """Loads on the nodes, each given to one element: `gather` is the way back."""
     return element_nodes(loads, elements).at[:-1, -1].set(0.0)
 
 
 def gradient(
-    metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K"]
-) -> Float[Array, "K corners d"]:
+    metric: Metric, nodes: Float[JaxArray, "N d"], widths: Float[JaxArray, " K"]
+) -> Float[JaxArray, "K corners d"]:
     """The derivative of the energy by the nodes of each element."""
     c, v = at_gauss_points(nodes, widths)
     _, by_x, by_v = metric.slope_along(_flat(c), _flat(v))
-    return _tested(widths, by_x.reshape(c.shape), by_v.reshape(c.shape))
+    return tested(widths, by_x.reshape(c.shape), by_v.reshape(c.shape))
 
 
-def hermite(metric: Metric, nodes: Any, widths: Any, gradient: Any) -> tuple[Any, Any, Any]:
+def hermite(
+    metric: Metric,
+    nodes: Float[JaxArray, "N d"],
+    widths: Float[JaxArray, " K"],
+    gradient: Float[JaxArray, "K corners d"],
+) -> tuple[JaxArray, JaxArray, JaxArray]:
     """Position, velocity and acceleration at the K + 1 ends of the elements of a curve of least
     energy.
 
     The momentum M c' at an end is the derivative of an element's energy by that end: as accurate as
     the nodes, while the slope of the element's polynomial is not. Velocity and acceleration follow
-    from it. `gradient` is that of the elements (K, s + 1, d).
+    from it. The last two rows of each element's `gradient` are those of its ends.
     """
     from_right, from_left = -gradient[:, -2], gradient[:, -1]
     momentum = jnp.concatenate(

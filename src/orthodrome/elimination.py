@@ -8,11 +8,10 @@ work, but in a loop that is compiled once. It is written out rather than left to
 runs one small matrix at a time and never in two threads.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+
+from orthodrome._types import Count, Float, JaxArray, Scalar
 
 UNROLL = 3
 """Up to so many pivots are written out one after the other; more of them go in a loop."""
@@ -27,8 +26,8 @@ compiled."""
 
 
 def solve(
-    A: Float[Array, "K m m"], b: Float[Array, "K m"], d: int
-) -> tuple[Float[Array, "K inner"], Float[Array, "nodes d"], Float[Array, ""]]:
+    A: Float[JaxArray, "K m m"], b: Float[JaxArray, "K m"], d: int
+) -> tuple[Float[JaxArray, "K inner"], Float[JaxArray, "nodes d"], Scalar]:
     """Solve the system whose matrix and right-hand side are the sums of the elements' own, with
     zero at both ends.
 
@@ -51,8 +50,8 @@ def solve(
 
 
 def solve_dense(
-    A: Float[Array, "m m"], b: Float[Array, " m"]
-) -> tuple[Float[Array, " m"], Float[Array, ""]]:
+    A: Float[JaxArray, "m m"], b: Float[JaxArray, " m"]
+) -> tuple[Float[JaxArray, " m"], Scalar]:
     """The solution of one small positive definite system, and its smallest pivot."""
     if len(b) <= UNROLL:
         rows, smallest = _express(jnp.concatenate([A, b[:, None]], axis=1)[None], len(b))
@@ -64,7 +63,9 @@ def solve_dense(
     return x, smallest
 
 
-def _equations(element: Any, d: int) -> Any:
+def _equations(
+    element: Float[JaxArray, "K m columns"], d: int
+) -> Float[JaxArray, "inner d columns2"]:
     """Of each inner node of a chain of elements (K, 2d, 2d + 1): (K − 1, d, 3d + 1), its columns as
     in `_replaced`."""
     left, right = slice(0, d), slice(d, 2 * d)
@@ -73,7 +74,9 @@ def _equations(element: Any, d: int) -> Any:
     return jnp.concatenate([own, a[:, right, left], b[:, left, right], load], axis=2)
 
 
-def _solve_chain(chain: Any, d: int) -> tuple[Any, Any]:
+def _solve_chain(
+    chain: Float[JaxArray, "n d columns"], d: int
+) -> tuple[Float[JaxArray, "n d"], Scalar]:
     """The nodes (n, d) that n equations (n, d, 3d + 1) are about, zero beyond both ends, and the
     smallest pivot."""
     n = len(chain)
@@ -89,11 +92,13 @@ def _solve_chain(chain: Any, d: int) -> tuple[Any, Any]:
     return jnp.concatenate([woven, out[-1:]]), jnp.minimum(smallest, pivot)
 
 
-def _solve_short_chain(chain: Any, d: int) -> tuple[Any, Any]:
+def _solve_short_chain(
+    chain: Float[JaxArray, "n d columns"], d: int
+) -> tuple[Float[JaxArray, "n d"], Scalar]:
     n = len(chain)
     place = jnp.arange(n)[:, None, None]
 
-    def double(level: Any, carry: Any) -> Any:
+    def double(level: Count, carry: tuple[JaxArray, Scalar]) -> tuple[JaxArray, Scalar]:
         chain, smallest = carry
         rows, pivot = _express(chain, d)
         reach = 2**level
@@ -107,7 +112,7 @@ def _solve_short_chain(chain: Any, d: int) -> tuple[Any, Any]:
     return rows[..., -1], jnp.minimum(smallest, pivot)
 
 
-def _replaced(chain: Any, before: Any, behind: Any, d: int) -> Any:
+def _replaced(chain: JaxArray, before: JaxArray, behind: JaxArray, d: int) -> JaxArray:
     """Equations with the columns the node itself (d), the one before (d), the one behind (d) and
     the right-hand side, where the one before and the one behind are replaced by what `_express`
     says of them."""
@@ -118,16 +123,16 @@ def _replaced(chain: Any, before: Any, behind: Any, d: int) -> Any:
     return jnp.concatenate(new, axis=2)
 
 
-def _put_in(rows: Any, known: Any) -> Any:
+def _put_in(rows: JaxArray, known: JaxArray) -> JaxArray:
     """The nodes that `_express` expressed by others, when those (K, columns) are known."""
     return rows[..., -1] - jnp.einsum("kij,kj->ki", rows[..., :-1], known)
 
 
-def _product(a: Any, b: Any) -> Any:
+def _product(a: JaxArray, b: JaxArray) -> JaxArray:
     return jnp.einsum("kij,kjl->kil", a, b)
 
 
-def _express(equations: Any, d: int) -> tuple[Any, Any]:
+def _express(equations: JaxArray, d: int) -> tuple[JaxArray, JaxArray]:
     """A⁻¹ B for K equations [A | B] (K, d, columns), A the first d columns, and the smallest pivot.
 
     There is no pivoting: for a positive definite matrix none is needed, and for any other the pivot
@@ -147,12 +152,12 @@ def _express(equations: Any, d: int) -> tuple[Any, Any]:
     return equations[..., d:], smallest
 
 
-def _inverse(A: Any) -> tuple[Any, Any]:
+def _inverse(A: Float[JaxArray, "K d d"]) -> tuple[Float[JaxArray, "K d d"], Scalar]:
     """Of K matrices (K, d, d), and the smallest pivot."""
     return jax.lax.fori_loop(0, A.shape[1], _invert_by_one, (A, jnp.asarray(jnp.inf)))
 
 
-def _invert_by_one(i: Any, carry: Any) -> Any:
+def _invert_by_one(i: Count, carry: tuple[JaxArray, Scalar]) -> tuple[JaxArray, Scalar]:
     """One unknown changes sides: after all of them have, the matrices (K, d, d) are inverted where
     they stand."""
     A, smallest = carry

@@ -4,15 +4,14 @@ No solver is unrolled: a geodesic is stationary, so only its ends and the metric
 (docs/derivations/gradients.md). `jax.grad` of a distance costs little more than the distance.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from orthodrome import _boundary, solving
-from orthodrome.judging import ENDS, GAUSS_WEIGHTS, gauss_times
+from orthodrome._types import Array, ArrayLike, JaxArray
+from orthodrome.measuring import ENDS, GAUSS_WEIGHTS, gauss_times
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 
@@ -23,7 +22,7 @@ pieces still see it closely enough, as its velocity is smooth."""
 TIMES = PANELS * len(GAUSS_WEIGHTS)
 
 
-def distance(metric: Metric, a: Any, b: Any, solver: Solver | None = None) -> Any:
+def distance(metric: Metric, a: ArrayLike, b: ArrayLike, solver: Solver | None = None) -> JaxArray:
     """The length of the shortest path from `a` to `b`, points (..., d) that broadcast → (...), as
     JAX arrays.
 
@@ -95,13 +94,13 @@ def _refuse_closures(metric: Metric) -> None:
             )
 
 
-def _solve(metric: Metric, a: Any, b: Any, solver: Solver) -> tuple[Any, ...]:
+def _solve(metric: Metric, a: ArrayLike, b: ArrayLike, solver: Solver) -> tuple[Array, ...]:
     """Lengths, Gauss weights, points and velocities of the paths, and their velocities at both
     ends: NumPy arrays."""
     metric = jax.tree.map(lambda leaf: np.asarray(leaf) if eqx.is_array(leaf) else leaf, metric)
     start, end, shape = solving.require_ends(metric, np.asarray(a), np.asarray(b), ("a", "b"))
     columns, status = [], []
-    for _, solution, judgement in solving.solve(metric, start, end, solver):
+    for _, solution in solving.solve(metric, start, end, solver):
         curve = solution.curve
         times, widths = gauss_times(curve, PANELS)
         weights = np.broadcast_to(
@@ -109,7 +108,7 @@ def _solve(metric: Metric, a: Any, b: Any, solver: Solver) -> tuple[Any, ...]:
         )
         times = times.reshape(*times.shape[:-2], TIMES)
         along, ends = curve.derivatives(times, (0, 1)), curve.evaluate(ENDS, 1)
-        columns.append((judgement.verdict.length, weights.reshape(-1, TIMES), *along, ends))
+        columns.append((solution.verdict.length, weights.reshape(-1, TIMES), *along, ends))
         status.append(solution.status)
     _boundary.warn_unconverged(np.concatenate(status), "paths")
     return tuple(

@@ -6,13 +6,11 @@ import dataclasses
 import difflib
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from orthodrome import _boundary
-
-Array = np.ndarray[Any, Any]
+from orthodrome._types import Array
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 

@@ -2,6 +2,7 @@
 (velocity → point)."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import diffrax
@@ -9,14 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from orthodrome import _boundary, batching, solving
+from orthodrome._types import Array, ArrayLike, Float, JaxArray, Number, Scalar
 from orthodrome.curves import PiecewiseCurve
-from orthodrome.judging import Judgement, initial_velocity, judge
+from orthodrome.judging import judge
+from orthodrome.measuring import initial_velocity
 from orthodrome.metrics import Metric
 from orthodrome.path import Path
-from orthodrome.solvers import Solver
+from orthodrome.programs import Function
+from orthodrome.solvers import Solution, Solver
+from orthodrome.solving import Info
 from orthodrome.status import Flaw, Status
-
-Array = np.ndarray[Any, Any]
 
 RTOL = 1e-10
 """Relative tolerance of a step of the integrator."""
@@ -48,8 +51,19 @@ MAX_PIECES = 1024
 """Steps at most where the curve is kept: they are its pieces."""
 
 
+Pair = tuple[JaxArray, JaxArray]
+"""Position and velocity."""
+
+Ended = tuple[Scalar, Scalar, tuple[JaxArray, ...]]
+"""Status, steps taken, and what was asked of the solution."""
+
+
 def log_map(
-    metric: Metric, base: Any, point: Any, solver: Solver | None = None, return_info: bool = False
+    metric: Metric,
+    base: ArrayLike,
+    point: ArrayLike,
+    solver: Solver | None = None,
+    return_info: bool = False,
 ) -> Any:
     """The velocity c'(0) at `base` of the shortest path to `point`: (..., d). Its Riemannian norm
     is the distance.
@@ -63,21 +77,20 @@ def log_map(
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     a, b, shape = solving.require_ends(metric, base, point, ("base", "point"))
-    velocity = np.empty_like(a)
-    statuses, records = [], []
-    for block, solution, judgement in solving.solve(metric, a, b, solver):
+    velocity, statuses, infos = np.empty_like(a), list[Array](), list[Info]()
+    for block, solution in solving.solve(metric, a, b, solver):
         own = solution.curve.evaluate(np.zeros(1), 1)[:, 0]
-        converged = (solution.status == Status.CONVERGED)[:, None]
+        converged = solution.converged[:, None]
         velocity[block] = np.where(converged, initial_velocity(metric, solution.curve), own)
         statuses.append(solution.status)
         if return_info:  # judged now, so that the block's curves need not be kept
-            records.append((solution.status, Judgement(judgement.verdict)))
+            infos.append(Info.of([solution]))
     _boundary.warn_unconverged(np.concatenate(statuses), "logarithms")
     velocity = velocity.reshape((*shape, a.shape[-1]))
-    return (velocity, solving.Info.collect(records, shape)) if return_info else velocity
+    return (velocity, Info.join(infos).shaped(shape)) if return_info else velocity
 
 
-def exp_map(metric: Metric, base: Any, velocity: Any, return_info: bool = False) -> Any:
+def exp_map(metric: Metric, base: ArrayLike, velocity: ArrayLike, return_info: bool = False) -> Any:
     """The point at t = 1 of the geodesic that leaves `base` with `velocity`: (..., d).
 
     A geodesic that cannot be followed to t = 1 gives NaN, its status says why, and the call warns.
@@ -87,7 +100,7 @@ def exp_map(metric: Metric, base: Any, velocity: Any, return_info: bool = False)
     `certified` says that it is below 1e-6.
     """
     a, v, shape = _require_velocity(metric, base, velocity)
-    status, _, (way, w) = _follow(_shoot, metric, a, v, RTOL)
+    status, _, (way, w) = _integrated(_shoot, metric, a, v, RTOL)
     arrived = status == Status.CONVERGED
     end = np.where(arrived[:, None], a + way, np.nan)
     _boundary.warn_unconverged(status, "geodesics")
@@ -96,18 +109,18 @@ def exp_map(metric: Metric, base: Any, velocity: Any, return_info: bool = False)
         return shaped
     error = np.full(len(a), np.nan)
     error[arrived] = _disagreement(metric, *(x[arrived] for x in (a, v, way, w)))
-    columns = (arrived, error <= EXP_RTOL, status, error)
-    return shaped, solving.Info(*(column.reshape(shape)[()] for column in columns))
+    length = np.where(arrived, metric.norm(a, v), np.nan)
+    return shaped, Info(length, status, error, error <= EXP_RTOL).shaped(shape)
 
 
-def geodesic(metric: Metric, base: Any, velocity: Any) -> Path:
+def geodesic(metric: Metric, base: ArrayLike, velocity: ArrayLike) -> Path:
     """The geodesic that leaves `base` with `velocity`, for t from 0 to 1, as a `Path`.
 
     One that cannot be followed to t = 1 ends, as a curve, where it stopped, and says so in
     `status`.
     """
     a, v, shape = _require_velocity(metric, base, velocity)
-    status, steps, (t, way, w) = _follow(_trace, metric, a, v, RTOL)
+    status, steps, (t, way, w) = _integrated(_trace, metric, a, v, RTOL)
     # a curve's breaks are its own steps; behind the last one it repeats it
     most = max(1, steps.max(initial=0))
     row, kept = np.arange(len(a))[:, None], np.minimum(np.arange(most + 1), steps[:, None])
@@ -130,15 +143,12 @@ def geodesic(metric: Metric, base: Any, velocity: Any) -> Path:
     verdict = dataclasses.replace(
         verdict, flaw=np.where(status == Status.CONVERGED, verdict.flaw, Flaw.CUT_SHORT)
     )
-    path = Path(
-        metric, curve, shape, Judgement(verdict), status, steps, np.ones(len(a), int), "geodesic()"
-    )
     _boundary.warn_unconverged(status, "geodesics")
-    return path
+    return Path(metric, Solution(curve, status, steps, judged=verdict), shape, "geodesic()")
 
 
 def _require_velocity(
-    metric: Metric, base: Any, velocity: Any
+    metric: Metric, base: ArrayLike, velocity: ArrayLike
 ) -> tuple[Array, Array, tuple[int, ...]]:
     metric = solving.require_metric(metric)
     points = metric.require_points(base, "base")
@@ -148,7 +158,9 @@ def _require_velocity(
     return a, v, shape
 
 
-def _follow(integrate: Any, metric: Metric, a: Array, v: Array, rtol: float) -> Any:
+def _integrated(
+    integrate: Function, metric: Metric, a: Array, v: Array, rtol: float
+) -> tuple[Array, Array, tuple[Array, ...]]:
     return batching.over_curves(
         integrate, metric, a, v, np.full(len(a), rtol), points=batching.POINT_TILE // LANES
     )
@@ -157,19 +169,23 @@ def _follow(integrate: Any, metric: Metric, a: Array, v: Array, rtol: float) -> 
 def _disagreement(metric: Metric, a: Array, v: Array, way: Array, w: Array) -> Array:
     """How far a looser integration ends from a tight one, and how much the speed changed, relative
     to the length."""
-    status, _, (other, _) = _follow(_shoot, metric, a, v, LOOSER * RTOL)
+    status, _, (other, _) = _integrated(_shoot, metric, a, v, LOOSER * RTOL)
     length, end = metric.norm(a, v), a + way
     gap, slip = metric.norm(end, other - way), np.abs(metric.norm(end, w) - length)
     error = np.maximum(gap, slip) / np.where(length > 0, length, 1.0)
     return np.where(status == Status.CONVERGED, error, np.inf)
 
 
-def _shoot(metric: Metric, a: Any, v: Any, rtol: Any) -> Any:
-    read = lambda found: tuple(y[0] for y in found.ys)
+def _shoot(
+    metric: Metric, a: Float[JaxArray, " d"], v: Float[JaxArray, " d"], rtol: Number
+) -> Ended:
+    read = lambda solution: tuple(y[0] for y in solution.ys)
     return _integrate(metric, a, v, rtol, diffrax.SaveAt(t1=True), MAX_STEPS, read)
 
 
-def _trace(metric: Metric, a: Any, v: Any, rtol: Any) -> Any:
+def _trace(
+    metric: Metric, a: Float[JaxArray, " d"], v: Float[JaxArray, " d"], rtol: Number
+) -> Ended:
     return _integrate(
         metric,
         a,
@@ -177,17 +193,23 @@ def _trace(metric: Metric, a: Any, v: Any, rtol: Any) -> Any:
         rtol,
         diffrax.SaveAt(steps=True),
         MAX_PIECES,
-        lambda found: (found.ts, *found.ys),
+        lambda solution: (solution.ts, *solution.ys),  # type: ignore[misc, arg-type]
     )
 
 
 def _integrate(
-    metric: Metric, a: Any, v: Any, rtol: Any, saveat: Any, max_steps: int, read: Any
-) -> Any:
+    metric: Metric,
+    a: Float[JaxArray, " d"],
+    v: Float[JaxArray, " d"],
+    rtol: Number,
+    saveat: diffrax.SaveAt,
+    max_steps: int,
+    read: Callable[[diffrax.Solution], tuple[JaxArray, ...]],
+) -> Ended:
     """u'' = f(a + u, u') from t = 0 to 1, u the way from the base, by an adaptive Runge–Kutta
     method of order 8."""
 
-    def field(t: Any, y: Any, args: Any) -> Any:
+    def field(t: Number, y: Pair, args: None) -> Pair:
         u, w = y
         return w, metric.motion_along((a + u)[None], w[None])[0][0]
 
@@ -196,7 +218,7 @@ def _integrate(
     # Where the metric is flat, steps grow without limit and would pass over the data: no step is
     # longer than its scale.
     longest = STEP_REACH * metric.scale / size
-    found = diffrax.diffeqsolve(
+    solution = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
         diffrax.Dopri8(),
         t0=0.0,
@@ -210,9 +232,9 @@ def _integrate(
         max_steps=max_steps,
         throw=False,
     )
-    ok = found.result == diffrax.RESULTS.successful
-    out_of_steps = found.result == diffrax.RESULTS.max_steps_reached
+    ok = solution.result == diffrax.RESULTS.successful
+    out_of_steps = solution.result == diffrax.RESULTS.max_steps_reached
     status = jnp.where(
         ok, Status.CONVERGED, jnp.where(out_of_steps, Status.MAX_STEPS, Status.NON_FINITE)
     )
-    return status, found.stats["num_accepted_steps"], read(found)
+    return status, solution.stats["num_accepted_steps"], read(solution)

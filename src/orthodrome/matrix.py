@@ -1,18 +1,17 @@
 """A matrix of answers, in memory or in files that are mapped into it, and where it breaks the
 triangle inequality."""
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
+from orthodrome._types import Array
 from orthodrome.checkpoint import draft_of
+from orthodrome.solving import Info
 from orthodrome.status import Status
-from orthodrome.workers import Answer
-
-Array = np.ndarray[Any, Any]
 
 TILE = 512
 """Rows and columns that are handled at once: what is in files is read in pieces of this size."""
@@ -21,16 +20,12 @@ SUMS = 2**19
 """Ways through a third point that are compared at once."""
 
 KINDS = {"length": np.float64, "status": np.int8, "error": np.float64, "certified": np.bool_}
-"""Of the fields of an `Answer`."""
+"""Of the fields of an `Info`, in files."""
 
 
-class Matrix(NamedTuple):
-    """Arrays (n, m) each: what became of every problem."""
-
-    length: Array
-    status: Array
-    error: Array
-    certified: Array
+@dataclasses.dataclass(frozen=True, eq=False)
+class Matrix(Info):
+    """What became of every problem: arrays (n, m) each."""
 
     @staticmethod
     def zeros(shape: tuple[int, int], folder: Path | None) -> "Matrix":
@@ -40,7 +35,7 @@ class Matrix(NamedTuple):
         larger than it; they have their names once they are `finished`.
         """
 
-        def zeros(name: str, kind: Any) -> Array:
+        def zeros(name: str, kind: type) -> Array:
             if folder is None or 0 in shape:  # nothing cannot be mapped
                 return np.zeros(shape, kind)
             file = draft_of(folder / f"{name}.npy")
@@ -50,9 +45,9 @@ class Matrix(NamedTuple):
                     os.posix_fallocate(stream.fileno(), 0, file.stat().st_size)
             return array
 
-        found = Matrix(**{name: zeros(name, kind) for name, kind in KINDS.items()})
-        found.certified[:] = True
-        return found
+        matrix = Matrix(**{name: zeros(name, kind) for name, kind in KINDS.items()})
+        matrix.certified[:] = True
+        return matrix
 
     @staticmethod
     def lies_in(folder: Path) -> bool:
@@ -66,21 +61,21 @@ class Matrix(NamedTuple):
 
     def finished(self) -> None:
         """Give files their names. Whoever has older ones open keeps those."""
-        for name, array in self._asdict().items():
+        for name, array in zip(KINDS, self.columns, strict=True):
             if isinstance(array, np.memmap):
                 array.flush()
                 draft = Path(str(array.filename))
                 draft.replace(draft.with_name(f"{name}.npy"))
 
-    def put(self, at: tuple[Array, Array], answer: Answer) -> None:
-        """Write answers at rows and columns (P,) each."""
-        for array, values in zip(self, answer, strict=True):
+    def put(self, at: tuple[Array, Array], some: Info) -> None:
+        """Write what became of P problems at rows and columns (P,) each."""
+        for array, values in zip(self.columns, some.columns, strict=True):
             array[at] = values
 
     def mirror(self) -> None:
         """Copy the half above the diagonal to the one below."""
         for first, second in _tiles(len(self.length)):
-            for array in self:
+            for array in self.columns:
                 if first == second:
                     corner = array[first, first]
                     i, j = np.triu_indices(len(corner), 1)
@@ -88,18 +83,18 @@ class Matrix(NamedTuple):
                 else:
                     array[second, first] = array[first, second].T
 
-    def failures(self, symmetric: bool) -> tuple[Array, Array]:
+    def unsolved(self, symmetric: bool) -> tuple[Array, Array]:
         """The rows and columns (Q,) of the problems that were not solved, each pair once."""
         n = len(self.length)
-        found = [np.zeros((2, 0), dtype=int)]
+        pairs = [np.zeros((2, 0), dtype=int)]
         for first in range(0, n, TILE):
             i, j = np.nonzero(np.asarray(self.status[first : first + TILE]) != Status.CONVERGED)
-            found.append(
+            pairs.append(
                 np.stack([first + i, j])[:, first + i < j]
                 if symmetric
                 else np.stack([first + i, j])
             )
-        i, j = np.concatenate(found, axis=1)
+        i, j = np.concatenate(pairs, axis=1)
         return i, j
 
     def usable(self, rows: slice) -> Array:

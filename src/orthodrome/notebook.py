@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from orthodrome.metrics import LocalPCA, Metric
+from orthodrome._types import Array
+from orthodrome.metrics import Metric
 from orthodrome.path import Path, at_most
 from orthodrome.plotting import COLORS, frame
-
-Array = np.ndarray[Any, Any]
 
 SIDE = 180
 """Pixels of the longer side of a sketch."""
@@ -56,11 +55,7 @@ def path_card(path: Path) -> str:
 
 def metric_card(metric: Metric) -> str:
     """A metric: what it is made of."""
-    if not isinstance(metric, LocalPCA):
-        return _card(type(metric).__name__, [("made as", repr(metric))], "")
-    n, D = metric.data.shape
-    facts = [("learned from", f"{n} points in {D} dimensions"), ("σ", f"{metric.sigma:.4g}")]
-    return _card("LocalPCA", [*facts, ("ρ", f"{metric.rho:.4g}")], _sketch(_data_of(metric)))
+    return _card(type(metric).__name__, metric.facts, _sketch(_data_of(metric)))
 
 
 def _card(title: str, facts: Sequence[tuple[str, str]], sketch: str) -> str:
@@ -77,7 +72,9 @@ def _card(title: str, facts: Sequence[tuple[str, str]], sketch: str) -> str:
     )
 
 
-def _sketch(data: Array | None, curves: Any = (), whole: Any = ()) -> str:
+def _sketch(
+    data: Array | None, curves: Sequence[Array] | Array = (), whole: Sequence[bool] | Array = ()
+) -> str:
     """Points (n, 2) and curves (k, T, 2) in a small picture, dashed where not `whole`; nothing if
     nothing is there."""
     parts = [np.reshape(part, (-1, 2)) for part in (data, curves) if part is not None and len(part)]
@@ -105,7 +102,7 @@ def _sketch(data: Array | None, curves: Any = (), whole: Any = ()) -> str:
 
 
 def _data_of(metric: Metric | None) -> Array | None:
-    return metric.data if isinstance(metric, LocalPCA) and metric.dim == 2 else None
+    return metric.data if metric is not None and metric.dim == 2 else None
 
 
 def _thinned(rows: Array, most: int) -> Array:

@@ -3,28 +3,29 @@
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path as FilePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from orthodrome import _boundary, saving, solving
+from orthodrome._types import Array, ArrayLike, Index, RandomState
 from orthodrome.curves import (
     Curve,
     GPCurve,
     Kernel,
-    NoisyGPCurve,
     PiecewiseCurve,
     SquaredExponential,
-    concatenate_curves,
     uniform_process,
 )
-from orthodrome.judging import Case, Judgement, Verdict
+from orthodrome.judging import Verdict
 from orthodrome.metrics import Metric
-from orthodrome.solvers import Others, Solver
+from orthodrome.solvers import Problem, Solution, Solver
 from orthodrome.solvers.base import moved
 from orthodrome.status import Flaw, Status
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
 
 MOVED_POINTS = 129
 """Of a path that is moved to other ends, to begin from."""
@@ -39,34 +40,30 @@ class Path:
     """
 
     metric: Metric | None
-    """The metric it was found on; None for a path loaded from a file whose metric is a function."""
-    curve: Curve
-    """The curves, flattened to (P, ...)."""
+    """The metric it was found on; None for a path from a file that does not hold its metric."""
+    solution: Solution
+    """The P curves, and how the search for each ended, in the order of `shape`."""
     shape: tuple[int, ...]
-    judgement: Judgement
-    """Of the P curves."""
-    solver_status: Array
-    """(P,)"""
-    solver_iterations: Array
-    """(P,)"""
-    solver_starts: Array
-    """(P,): from how many starts each was sought."""
     solver: str
     """Which solver made it, for people."""
-    others: Others | None = None
 
     # --- what was found, and how sure it is ---
 
     @property
+    def curve(self) -> Curve:
+        """The curves, flattened to (P, ...)."""
+        return self.solution.curve
+
+    @property
     def verdict(self) -> Verdict:
-        """What the judge found, flattened to (P,). If the solver did not ask it already, it is
-        asked now, once."""
-        return self.judgement.verdict
+        """What the judge says of them, (P,). If the solver did not ask already, it is asked now,
+        once."""
+        return self.solution.verdict
 
     @property
     def length(self) -> Any:
         """The curve's own length, by quadrature on it, whatever its status: an upper bound on the
-        distance."""
+        distance. NaN where it has no finite length, or none that can be measured."""
         return self._shaped(self.verdict.length)
 
     @property
@@ -78,7 +75,7 @@ class Path:
     def converged(self) -> Any:
         """The solver's own test. It says nothing about the curve between the solver's knots;
         `certified` does."""
-        return self._shaped(self.solver_status == Status.CONVERGED)
+        return self._shaped(self.solution.converged)
 
     @property
     def certified(self) -> Any:
@@ -106,12 +103,13 @@ class Path:
     @property
     def status(self) -> Any:
         """How the solver ended: a `Status`, or an array of its numbers."""
-        return self._shaped(self.solver_status) if self.shape else Status(self.solver_status[0])
+        status = self.solution.status
+        return self._shaped(status) if self.shape else Status(status[0])
 
     @property
     def message(self) -> Any:
         """What was found, in a sentence: a string, or an array of strings."""
-        rows = zip(self.solver_status, self.verdict.flaw, self.solver_starts, strict=True)
+        rows = zip(self.solution.status, self.verdict.flaw, self.solution.tried, strict=True)
         sentences = np.array([_sentence(*row) for row in rows], dtype=object)
         return self._shaped(sentences) if self.shape else sentences[0]
 
@@ -122,35 +120,31 @@ class Path:
 
         Only of `Auto(alternatives=True)`; not kept in files.
         """
-        if self.others is None:
+        kept = self.solution.alternatives
+        if kept is None:
             raise ValueError(
                 "the alternatives were not kept: ask for them with solver=Auto(alternatives=True)."
             )
-        found = np.empty(len(self.curve), dtype=object)
-        for i in range(len(self.curve)):
-            mine = self.others.take(np.array([i]))
-            found[i] = dataclasses.replace(
-                self,
-                curve=concatenate_curves([self.curve.take([i]), mine.curve]),
-                shape=(1 + len(mine.problem),),
-                judgement=Judgement(Verdict.concatenate([self.verdict.take([i]), mine.verdict])),
-                solver_status=np.concatenate(
-                    [
-                        self.solver_status[[i]],
-                        np.where(mine.verdict.certified, Status.CONVERGED, Status.UNRESOLVED),
-                    ]
-                ),
-                solver_iterations=np.repeat(self.solver_iterations[i], 1 + len(mine.problem)),
-                solver_starts=np.append(self.solver_starts[i], np.ones(len(mine.problem), int)),
-                others=None,
+        known = dataclasses.replace(self.solution.known(), alternatives=None, problem=None)
+        out = np.empty(len(self.curve), dtype=object)
+        for i in range(len(out)):
+            shortest, rest = known.take([i]), kept.of(np.array([i]))
+            further = Solution(
+                rest.curve,
+                np.where(rest.verdict.certified, Status.CONVERGED, Status.UNRESOLVED),
+                np.full(len(rest.problem), shortest.iterations[0]),
+                starts=np.ones(len(rest.problem), int),
+                judged=rest.verdict,
             )
-        return self._shaped(found) if self.shape else found[0]
+            both = Solution.join([shortest, further])
+            out[i] = dataclasses.replace(self, solution=both, shape=(len(both.status),))
+        return self._shaped(out) if self.shape else out[0]
 
     @property
     def iterations(self) -> Any:
         """How many iterations the solver took; for `Auto` and `Energy`, how often they evaluated
         the energy."""
-        return self._shaped(self.solver_iterations)
+        return self._shaped(self.solution.iterations)
 
     # --- the curve ---
 
@@ -159,25 +153,25 @@ class Path:
         """The number of coordinates."""
         return self.curve.start.shape[-1]
 
-    def __call__(self, t: Any) -> Array:
+    def __call__(self, t: ArrayLike) -> Array:
         """The points at times `t` in [0, 1]: (..., T, d), or (..., d) for a single time."""
         return self._evaluate(t, 0)
 
-    def velocity(self, t: Any) -> Array:
+    def velocity(self, t: ArrayLike) -> Array:
         """c'(t): (..., T, d)."""
         return self._evaluate(t, 1)
 
-    def acceleration(self, t: Any) -> Array:
+    def acceleration(self, t: ArrayLike) -> Array:
         """c''(t): (..., T, d)."""
         return self._evaluate(t, 2)
 
-    def speed(self, t: Any) -> Array:
+    def speed(self, t: ArrayLike) -> Array:
         """√(c'ᵀ M c') at times `t`: (..., T). Constant on a geodesic."""
         return self._metric.norm(self(t), self.velocity(t))
 
     # --- the Gaussian process posterior ---
 
-    def covariance(self, t: Any) -> Array:
+    def covariance(self, t: ArrayLike) -> Array:
         """The posterior covariance of the point at each time: (..., T, d, d), with V =
         [(a−b)ᵀS(a−b)]·S.
 
@@ -190,11 +184,11 @@ class Path:
         )
         return self._shaped(out.reshape(len(self.curve), *times.shape, self.dim, self.dim))
 
-    def std(self, t: Any) -> Array:
+    def std(self, t: ArrayLike) -> Array:
         """The posterior standard deviation of each coordinate: (..., T, d)."""
         return np.sqrt(np.diagonal(self.covariance(t), axis1=-2, axis2=-1))
 
-    def sample(self, t: Any, n: int = 1, random_state: Any = None) -> Array:
+    def sample(self, t: ArrayLike, n: int = 1, random_state: RandomState = None) -> Array:
         """`n` curves drawn from the posterior, at times `t`: (n, ..., T, d)."""
         times, n = _boundary.as_times(t), _boundary.as_count(n, "n", 1)
         rng = np.random.default_rng(random_state)
@@ -225,30 +219,26 @@ class Path:
         process = uniform_process(mesh, kernel, noise)
         a, b = self.curve.start, self.curve.end
         curve = GPCurve(process, a, b, self.curve.evaluate(process.knots, 2), calibrate)
-        judgement = Judgement(Case(self._metric, curve, a, b))
-        return dataclasses.replace(
-            self, curve=curve, judgement=judgement, solver=f"the posterior of {self.solver}"
+        solution = dataclasses.replace(
+            self.solution,
+            curve=curve,
+            judged=None,
+            problem=Problem(self._metric, a, b),
+            alternatives=None,
         )
+        solver = f"the posterior of {self.solver}"
+        return dataclasses.replace(self, solution=solution, solver=solver)
 
     # --- many paths, files, people ---
 
-    def __getitem__(self, index: Any) -> "Path":
+    def __getitem__(self, index: Index | int | tuple[Index | int, ...]) -> "Path":
         if not self.shape:
             raise IndexError(
                 "this is a single path: there is nothing to index. Evaluate it with path(t)."
             )
         chosen = np.arange(len(self.curve)).reshape(self.shape)[index]
         flat = np.atleast_1d(chosen).ravel()
-        return dataclasses.replace(
-            self,
-            curve=self.curve.take(flat),
-            shape=chosen.shape,
-            judgement=self.judgement.take(flat),
-            solver_status=self.solver_status[flat],
-            solver_iterations=self.solver_iterations[flat],
-            solver_starts=self.solver_starts[flat],
-            others=None if self.others is None else self.others.take(flat),
-        )
+        return dataclasses.replace(self, solution=self.solution.take(flat), shape=chosen.shape)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -264,22 +254,20 @@ class Path:
         return True  # a path is something, also a single one, which has no len()
 
     def save(self, file: str | FilePath) -> None:
-        """Write a `.npz` file, without pickle. A `LocalPCA` metric is written with it; a function
-        cannot be."""
-        saving.write(
-            file, {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        )
+        """Write a `.npz` file, without pickle. The metric is written with it if it is made of
+        arrays, as `LocalPCA` is; a function cannot be."""
+        saving.write(file, self.metric, self.solution, self.shape, self.solver)
 
     @classmethod
     def load(cls, file: str | FilePath, metric: Metric | None = None) -> "Path":
-        """Read a path written by `save`; give `metric` if it was a function and you need `speed` or
-        `posterior`."""
-        fields = saving.read(file)
+        """Read a path written by `save`; give `metric` if it is not in the file and you need
+        `speed` or `posterior`."""
+        there, solution, shape, solver = saving.read(file)
         return cls(
-            **fields | ({} if metric is None else {"metric": solving.require_metric(metric)})
+            there if metric is None else solving.require_metric(metric), solution, shape, solver
         )
 
-    def plot(self, ax: Any = None, **style: Any) -> Any:
+    def plot(self, ax: "Axes | None" = None, **style: Any) -> "list[Artist]":
         """Draw the path on matplotlib axes; returns the artists. See
         `orthodrome.plotting.paths`."""
         from orthodrome import plotting
@@ -289,7 +277,7 @@ class Path:
     def __repr__(self) -> str:
         """What was found and how sure it is, in three lines."""
         v, n = self.verdict, len(self.curve)
-        converged, certified = np.sum(self.solver_status == Status.CONVERGED), np.sum(v.certified)
+        converged, certified = np.sum(self.solution.converged), np.sum(v.certified)
         if not self.shape:
             sure = f"relative error below {at_most(v.error[0])}, residual {v.residual[0]:.0e}"
             return (
@@ -317,7 +305,7 @@ class Path:
     def _shaped(self, values: Array) -> Any:
         return values.reshape((*self.shape, *values.shape[1:]))[()]
 
-    def _evaluate(self, t: Any, order: int) -> Array:
+    def _evaluate(self, t: ArrayLike, order: int) -> Array:
         times = _boundary.as_times(t)
         return self._shaped(
             self.curve.evaluate(times.ravel(), order).reshape(
@@ -326,8 +314,8 @@ class Path:
         )
 
     @property
-    def _posterior_curve(self) -> GPCurve | NoisyGPCurve:
-        if isinstance(self.curve, PiecewiseCurve):
+    def _posterior_curve(self) -> Curve:
+        if not self.curve.has_posterior:
             raise TypeError(
                 f"a path by {self.solver} has no Gaussian process posterior: path.posterior() "
                 "makes one."
@@ -338,14 +326,18 @@ class Path:
     def _metric(self) -> Metric:
         if self.metric is None:
             raise ValueError(
-                "the metric of this path was a function and could not be saved: Path.load(file, "
-                "metric=...)."
+                "the metric of this path is not in its file (it was a function, or of a class that "
+                "is not imported here): Path.load(file, metric=...)."
             )
         return self.metric
 
 
 def shortest_path(
-    metric: Metric, start: Any, end: Any, solver: Solver | None = None, init: Path | None = None
+    metric: Metric,
+    start: ArrayLike,
+    end: ArrayLike,
+    solver: Solver | None = None,
+    init: Path | None = None,
 ) -> Path:
     """The shortest path from `start` to `end`.
 
@@ -359,38 +351,17 @@ def shortest_path(
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     a, b, shape = solving.require_ends(metric, start, end, ("start", "end"))
-    blocks = list(solving.solve(metric, a, b, solver, _require_init(init, shape, a, b)))
-    slices, solutions, judgements = zip(*blocks, strict=True)
-    others = [s.others for s in solutions if s.others is not None]
-    curve, judged = (
-        concatenate_curves([s.curve for s in solutions]),
-        any(s.verdict for s in solutions),
-    )
-    path = Path(
-        metric,
-        curve,
-        shape,
-        Judgement(
-            Verdict.concatenate([j.verdict for j in judgements])
-            if judged
-            else Case(metric, curve, a, b, solver.rtol)
-        ),
-        np.concatenate([s.status for s in solutions]),
-        np.concatenate([s.iterations for s in solutions]),
-        np.concatenate(
-            [np.ones(len(s.status), int) if s.starts is None else s.starts for s in solutions]
-        ),
-        repr(solver),
-        Others.concatenate(others, [block.start for block in slices]) if others else None,
-    )
-    _boundary.warn_unconverged(path.solver_status, "paths")
-    return path
+    begin = _require_init(init, shape, a, b)
+    solutions = [solution for _, solution in solving.solve(metric, a, b, solver, begin)]
+    solution = Solution.join(solutions)
+    _boundary.warn_unconverged(solution.status, "paths")
+    return Path(metric, solution, shape, repr(solver))
 
 
-def _require_init(init: Any, shape: tuple[int, ...], start: Array, end: Array) -> Curve | None:
+def _require_init(init: object, shape: tuple[int, ...], start: Array, end: Array) -> Curve | None:
     if init is None:
         return None
-    _boundary.require_instance(init, Path, "init", "a Path to begin from")
+    init = _boundary.require_instance(init, Path, "init", "a Path to begin from")
     if init.dim != start.shape[-1]:
         raise ValueError(f"init has {init.dim} coordinates, start and end have {start.shape[-1]}.")
     try:

@@ -6,18 +6,21 @@ plotting.strip(images)             # what is decoded along them
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.cbook import normalize_kwargs
+from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 
 from orthodrome import _boundary
-from orthodrome.metrics import LocalPCA, Metric
+from orthodrome._types import Array, ArrayLike
+from orthodrome.metrics import Metric
 from orthodrome.path import Path
-
-Array = np.ndarray[Any, Any]
 
 GRID = 120
 """Cells of the background on each side."""
@@ -36,6 +39,10 @@ PRINCIPAL = "first principal component", "second principal component"
 
 ROW_GAP = 1
 """Pixels between two rows of a strip."""
+
+
+Box = tuple[ArrayLike, ArrayLike]
+"""The low and the high corner of what is seen, (2,) each."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -74,19 +81,25 @@ class Plane:
 
 
 def scene(
-    metric: Metric, data: Any = None, ax: Any = None, margin: float = MARGIN, **style: Any
-) -> Any:
+    metric: Metric,
+    data: ArrayLike | None = None,
+    ax: Axes | None = None,
+    margin: float = MARGIN,
+    **style: Any,
+) -> Axes:
     """Draw the metric's log volume element with the data over it; returns the axes.
 
-    Light is where a step is short, dark where it is long. `data` defaults to the data of a
-    `LocalPCA`, which are seen along their two principal components, without that ground, if they
-    have more than two coordinates. `style` goes to matplotlib's `scatter`.
+    Light is where a step is short, dark where it is long. `data` defaults to the
+    points that the metric was learned from. If these have more than two coordinates, they are seen
+    along their two principal components, without the volume element. `style` goes to matplotlib's
+    `scatter`.
     """
-    if data is None and not isinstance(metric, LocalPCA):
+    data = metric.data if data is None else data
+    if data is None:
         raise ValueError(
             f"data should be the points to show: a {type(metric).__name__} has none of its own."
         )
-    points = metric.data if data is None else _boundary.as_points(data, "data")  # type: ignore[attr-defined]
+    points = _boundary.as_points(data, "data")
     plane = _plane(metric, points.shape[-1], "data")
     seen, ax = plane.points(points), _axes(ax)
     if points.shape[-1] == 2:
@@ -100,20 +113,20 @@ def scene(
             xlabel=PRINCIPAL[0],
             ylabel=PRINCIPAL[1],
         )
-    ax.scatter(
-        *seen.T, **{"s": 9, "color": "#222222", "alpha": 0.55, "linewidths": 0, "zorder": 2} | style
-    )
+    dots: dict[str, Any] = {"s": 9, "color": "#222222", "alpha": 0.55, "linewidths": 0, "zorder": 2}
+    x, y = seen.T
+    ax.scatter(x, y, **dots | style)
     return ax
 
 
-def frame(points: Any, margin: float = MARGIN) -> tuple[Any, Any]:
+def frame(points: Array, margin: float = MARGIN) -> tuple[Array, Array]:
     """The low and the high corner of a box around points (n, 2)."""
     low, high = points.min(axis=0), points.max(axis=0)
     room = margin * (high - low).max()
     return low - room, high + room
 
 
-def magnification(metric: Metric, box: Any, cells: int = GRID) -> Any:
+def magnification(metric: Metric, box: Box, cells: int = GRID) -> Array:
     """½ log det M over the box (low corner, high corner), (cells, cells), a row a height: what a
     step costs there."""
     low, high = np.asarray(box, dtype=float)
@@ -121,7 +134,7 @@ def magnification(metric: Metric, box: Any, cells: int = GRID) -> Any:
     return metric.log_volume(np.stack(np.meshgrid(x, y), axis=-1))
 
 
-def background(metric: Metric, box: Any, ax: Any = None) -> Any:
+def background(metric: Metric, box: Box, ax: Axes | None = None) -> AxesImage:
     """Draw ½ log det M over the box (low corner, high corner); returns the image."""
     ax = _axes(ax)
     (left, bottom), (right, top) = np.asarray(box, dtype=float)
@@ -139,8 +152,8 @@ def background(metric: Metric, box: Any, ax: Any = None) -> Any:
 
 
 def paths(
-    path: Path, ax: Any = None, spread: bool = True, samples: int = 200, **style: Any
-) -> list[Any]:
+    path: Path, ax: Axes | None = None, spread: bool = True, samples: int = 200, **style: Any
+) -> list[Artist]:
     """Draw each path with two posterior standard deviations around it; returns the lines and bands.
 
     A path that is not converged is dashed. With more than two coordinates it is seen as `scene`
@@ -156,11 +169,11 @@ def paths(
     )
     converged = np.atleast_1d(path.converged).ravel()
     covariances = _covariances(path, t) if spread else [None] * len(curves)
-    artists = []
+    artists = list[Artist]()
     for i, (curve, velocity, covariance) in enumerate(
         zip(curves, velocities, covariances, strict=True)
     ):
-        chosen = {
+        chosen: dict[str, Any] = {
             "color": COLORS[i % len(COLORS)],
             "linewidth": 1.8,
             "zorder": 3,
@@ -182,12 +195,12 @@ def paths(
 
 
 def strip(
-    images: Any,
+    images: ArrayLike,
     shape: tuple[int, int] | None = None,
-    labels: Any = None,
-    ax: Any = None,
+    labels: Sequence[str] | None = None,
+    ax: Axes | None = None,
     **style: Any,
-) -> Any:
+) -> Axes:
     """Draw rows of images (rows, columns, pixels) side by side, such as those decoded along paths;
     returns the axes.
 
@@ -218,7 +231,7 @@ def strip(
     return ax
 
 
-def band(curve: Any, velocity: Any, covariance: Any) -> Any:
+def band(curve: Array, velocity: Array, covariance: Array) -> Array:
     """The outline (2 T, 2) of two standard deviations around a curve (T, 2): across it, not along
     it."""
     normal = velocity[:, ::-1] * [-1, 1]
@@ -230,7 +243,7 @@ def band(curve: Any, velocity: Any, covariance: Any) -> Any:
     return np.concatenate([curve + offset, (curve - offset)[::-1]])
 
 
-def _covariances(path: Path, t: Any) -> Any:
+def _covariances(path: Path, t: Array) -> Array | list[None]:
     """(P, T, d, d), or None for each path."""
     try:
         return path.covariance(t).reshape(-1, len(t), path.dim, path.dim)
@@ -238,7 +251,7 @@ def _covariances(path: Path, t: Any) -> Any:
         return [None] * len(path.curve)
 
 
-def _axes(ax: Any) -> Any:
+def _axes(ax: Axes | None) -> Axes:
     return plt.gca() if ax is None else ax
 
 
@@ -246,10 +259,11 @@ def _plane(metric: Metric | None, dim: int, name: str) -> Plane:
     """In which things on this metric are seen, always the same."""
     if dim == 2:
         return Plane.of(np.zeros((0, 2)))
-    if dim < 2 or not isinstance(metric, LocalPCA):
+    data = None if metric is None else metric.data
+    if dim < 2 or data is None:
         raise ValueError(
-            f"{name} has {dim} coordinates: pictures are of two, or along the principal "
-            "components of the data of a "
-            "LocalPCA. Choose two yourself, of path(t) for instance."
+            f"{name} has {dim} coordinates: pictures are of two, or along the principal components "
+            "of the data that a metric such as LocalPCA was learned from. Choose two yourself, of "
+            "path(t) for instance."
         )
-    return Plane.of(metric.data)
+    return Plane.of(data)

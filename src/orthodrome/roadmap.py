@@ -2,7 +2,7 @@
 routes along them."""
 
 import dataclasses
-import weakref
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,10 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 
-from orthodrome.curves.piecewise import resample
+from orthodrome._types import Array
+from orthodrome.curves import resample
+from orthodrome.memo import once
 from orthodrome.metrics import Metric
-
-Array = np.ndarray[Any, Any]
 
 MOST_NODES = 4000
 """Of a larger data set so many points, evenly picked, are the crossings: routes are only where a
@@ -27,6 +27,10 @@ SMOOTHINGS = 2
 
 DETOUR = 1.3
 """A route through another place may be so much longer than the shortest one."""
+
+MOST_ROADMAPS = 4
+"""So many are kept for each metric: one over its own data, and some over nodes that a user
+gives."""
 
 EDGE_TIMES = 0.5 + np.array([-0.5, 0.5]) / np.sqrt(3)
 """Where an edge is measured: two Gauss points."""
@@ -101,15 +105,24 @@ class Roadmap:
 
 
 def roadmap(metric: Metric, nodes: Array, neighbours: int) -> Roadmap:
-    """The roadmap of a metric, made once for as long as the metric lives."""
-    key = (id(metric), id(nodes), neighbours)
-    if key not in _MADE:
-        _MADE[key] = Roadmap.of(metric, nodes, neighbours)
-        weakref.finalize(metric, _MADE.pop, key, None)
-    return _MADE[key]
+    """The roadmap of a metric over some nodes, made once as long as both are the same.
+
+    Nodes are compared number by number: every new `Auto(nodes=…)` has a copy of its own.
+    """
+    kept = once(metric, _Kept)
+    for roads, known, count in kept.roadmaps:
+        if count == neighbours and (known is nodes or np.array_equal(known, nodes)):
+            return roads
+    roads = Roadmap.of(metric, nodes, neighbours)
+    kept.roadmaps.append((roads, nodes, neighbours))
+    return roads
 
 
-_MADE: dict[Any, Roadmap] = {}
+class _Kept:
+    """The last roadmaps of one metric, each with the nodes and the number it was made for."""
+
+    def __init__(self, metric: Metric) -> None:
+        self.roadmaps: deque[tuple[Roadmap, Array, int]] = deque(maxlen=MOST_ROADMAPS)
 
 
 def edge_lengths(metric: Metric, a: Array, b: Array) -> Array:

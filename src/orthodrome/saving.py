@@ -1,67 +1,58 @@
-"""Paths in files: a `.npz` of plain arrays, read without unpickling anything."""
+"""Paths in files: a `.npz` of plain arrays, read without unpickling anything.
+
+What is written of a curve or a metric is its own business: `Curve.packed`, `Metric.parameters`. The
+file names their classes.
+"""
 
 import dataclasses
 import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
 
-from orthodrome.curves import (
-    GaussianProcess,
-    GPCurve,
-    Matern,
-    NoisyGPCurve,
-    PiecewiseCurve,
-    SquaredExponential,
-)
-from orthodrome.judging import Judgement, Verdict
-from orthodrome.metrics import LocalPCA
+from orthodrome._types import Array
+from orthodrome.curves import Curve
+from orthodrome.judging import Verdict
+from orthodrome.metrics import LocalPCA, Metric
+from orthodrome.records import full_name, named
+from orthodrome.solvers import Solution
 
-FORMAT = 2
-"""The version of the file's layout."""
+FORMAT, OLDEST = 3, 2
+"""The version of the file's layout, and the oldest one that is still read."""
 
-_KERNELS = {kernel.__name__: kernel for kernel in (SquaredExponential, Matern)}
+METRIC = "metric_"
+"""How the names of a metric's arrays begin in a file, apart from those of the curve."""
 
 
-def write(file: str | FilePath, path: dict[str, Any]) -> None:
-    """Write a path's fields."""
-    curve, metric = path["curve"], path["metric"]
-    header = {"format": FORMAT, "shape": path["shape"], "solver": path["solver"]}
-    arrays = {name: path[f"solver_{name}"] for name in ("status", "iterations", "starts")}
-    arrays |= _fields(path["judgement"].verdict)
-    if isinstance(curve, GPCurve):
-        process = curve.process
-        header["kernel"] = _kernel(process.kernel)
-        arrays |= {"knots": process.knots, "noise": np.asarray(process.noise)}
-        arrays |= {"start": curve.start, "end": curve.end, "z": curve.z}
-        header["calibrated"] = curve.calibrated
-    elif isinstance(curve, NoisyGPCurve):
-        header["noisy kernel"] = _kernel(curve.kernel)
-        arrays |= {
-            name: np.asarray(value) for name, value in _fields(curve).items() if name != "kernel"
-        }
-    else:
-        arrays |= _fields(curve)
-    if isinstance(metric, LocalPCA):
-        arrays |= {
-            "metric_data": metric.data,
-            "metric_sigma": metric.sigma,
-            "metric_rho": metric.rho,
-        }
+def write(
+    file: str | FilePath,
+    metric: Metric | None,
+    solution: Solution,
+    shape: tuple[int, ...],
+    solver: str,
+) -> None:
+    """Write paths: a metric if it can be written, curves, and what is known of them."""
+    settings, arrays = solution.curve.packed()
+    header = {"format": FORMAT, "shape": shape, "solver": solver}
+    header["curve"] = {"kind": full_name(type(solution.curve)), **settings}
+    arrays |= _columns(solution.verdict)
+    arrays |= {"status": solution.status, "iterations": solution.iterations}
+    arrays |= {"starts": solution.tried}
+    if metric is not None and metric.parameters is not None:
+        header["metric"] = full_name(type(metric))
+        arrays |= {METRIC + name: value for name, value in metric.parameters.items()}
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with FilePath(file).open("wb") as stream:
-        np.savez(
-            stream, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays
-        )
+        np.savez(stream, allow_pickle=False, header=text, **arrays)
 
 
-def read(file: str | FilePath) -> dict[str, Any]:
-    """Read a path's fields."""
+def read(file: str | FilePath) -> tuple[Metric | None, Solution, tuple[int, ...], str]:
+    """What `write` wrote; no metric if its class is not there."""
     try:
-        with zipfile.ZipFile(
-            file
-        ):  # what np.load would otherwise take for a pickle or a bare array
+        with zipfile.ZipFile(file):  # what np.load would otherwise take for a pickle or an array
             pass
         with np.load(file, allow_pickle=False) as archive:
             arrays = dict(archive)
@@ -72,54 +63,53 @@ def read(file: str | FilePath) -> dict[str, Any]:
         raise ValueError(
             f"{file} should be a file written by Path.save; it cannot be read as one ({error})."
         ) from error
-    if header["format"] != FORMAT:
+    if not OLDEST <= header["format"] <= FORMAT:
         raise ValueError(
-            f"{file} has layout {header['format']}; this orthodrome reads {FORMAT}: use the "
-            "version that wrote it."
+            f"{file} has layout {header['format']}; this orthodrome reads {OLDEST} to {FORMAT}: "
+            "use the version that wrote it."
         )
+    if header["format"] == OLDEST:
+        header |= _as_of_layout_2(header, arrays)
+    kind = header["curve"].pop("kind")
+    curves = named(Curve.kinds, kind)
+    if curves is None:
+        raise ValueError(f"{file} has curves of the kind {kind}: import its module, and try again.")
+    verdict = Verdict(*(arrays[field.name] for field in dataclasses.fields(Verdict)))
+    solution = Solution(
+        curves.unpacked(header["curve"], arrays),
+        arrays["status"],
+        arrays["iterations"],
+        arrays["starts"],
+        judged=verdict,
+    )
+    return _metric(header.get("metric"), arrays), solution, tuple(header["shape"]), header["solver"]
+
+
+def _metric(name: str | None, arrays: Mapping[str, Array]) -> Metric | None:
+    """The metric of a class by its name, from its arrays; None if there is no such class."""
+    kind = None if name is None else named(Metric.kinds, name)
+    own = {key: arrays[key] for key in arrays if key.startswith(METRIC)}
+    if kind is None:
+        return None
+    return kind(**{key.removeprefix(METRIC): array for key, array in own.items()})
+
+
+def _as_of_layout_2(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """What the header of a file would say that was written before curves and metrics had names."""
     if "kernel" in header:
-        process = GaussianProcess(
-            arrays["knots"], _read_kernel(header["kernel"]), float(arrays["noise"])
-        )
-        curve: Any = GPCurve(
-            process, arrays["start"], arrays["end"], arrays["z"], header["calibrated"]
-        )
-    elif "noisy kernel" in header:
-        rest = {
-            field.name: arrays[field.name]
-            for field in dataclasses.fields(NoisyGPCurve)
-            if field.name in arrays
+        curve = {
+            "kind": "orthodrome.curves.gp.GPCurve",
+            **{key: header[key] for key in ("kernel", "calibrated")},
         }
-        kernel = _read_kernel(header["noisy kernel"])
-        curve = NoisyGPCurve(**rest | {"kernel": kernel, "noise": float(arrays["noise"])})
+    elif "noisy kernel" in header:
+        curve = {
+            "kind": "orthodrome.baselines.noisy.NoisyGPCurve",
+            "kernel": header["noisy kernel"],
+        }
     else:
-        curve = PiecewiseCurve(
-            **{field.name: arrays[field.name] for field in dataclasses.fields(PiecewiseCurve)}
-        )
-    has_metric = "metric_data" in arrays
-    return {
-        "metric": LocalPCA(*(arrays[f"metric_{name}"] for name in ("data", "sigma", "rho")))
-        if has_metric
-        else None,
-        "curve": curve,
-        "shape": tuple(header["shape"]),
-        "judgement": Judgement(
-            Verdict(**{field.name: arrays[field.name] for field in dataclasses.fields(Verdict)})
-        ),
-        "solver_status": arrays["status"],
-        "solver_iterations": arrays["iterations"],
-        "solver_starts": arrays["starts"],
-        "solver": header["solver"],
-    }
+        curve = {"kind": "orthodrome.curves.piecewise.PiecewiseCurve"}
+    return {"curve": curve, "metric": full_name(LocalPCA) if METRIC + "data" in arrays else None}
 
 
-def _fields(record: Any) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
-
-
-def _kernel(kernel: Any) -> dict[str, Any]:
-    return {"name": type(kernel).__name__, **dataclasses.asdict(kernel)}
-
-
-def _read_kernel(settings: dict[str, Any]) -> Any:
-    return _KERNELS[settings.pop("name")](**settings)
+def _columns(verdict: Verdict) -> dict[str, Array]:
+    return {field.name: getattr(verdict, field.name) for field in dataclasses.fields(verdict)}

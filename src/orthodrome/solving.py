@@ -1,4 +1,4 @@
-"""From two arrays of points to curves, block by block, in bounded memory."""
+"""From two arrays of points to solutions, block by block, in bounded memory."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from orthodrome import _boundary
+from orthodrome._types import Array, ArrayLike
 from orthodrome.curves import Curve
-from orthodrome.judging import Case, Judgement, Verdict
 from orthodrome.metrics import Metric
+from orthodrome.records import Record
 from orthodrome.solvers import Auto, Solution, Solver
 from orthodrome.status import Status
-
-Array = np.ndarray[Any, Any]
 
 BLOCK = 2048
 """Problems solved together: enough to keep every core busy, few enough to stop between them."""
@@ -25,18 +24,23 @@ either."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Info:
+class Info(Record):
     """How each problem of a call ended: arrays of the call's shape. Returned with
     `return_info=True`."""
 
-    converged: Array
-    """The solver's own test."""
-    certified: Array
-    """The library's independent judgement."""
+    length: Array
+    """Of the curve that was found, whatever its status."""
     status: Array
     """`Status` numbers."""
     error: Array
     """Estimated relative error of the length."""
+    certified: Array
+    """The library's independent judgement."""
+
+    @property
+    def converged(self) -> Any:
+        """The solver's own test."""
+        return self.status == Status.CONVERGED
 
     def failures(self) -> list[tuple[tuple[int, ...], str]]:
         """The problems whose solver did not converge: where they are in the call's arrays, and
@@ -47,38 +51,43 @@ class Info:
             for at in np.argwhere(status != Status.CONVERGED)
         ]
 
+    def shaped(self, shape: tuple[int, ...]) -> "Info":
+        """In the shape of the call; numbers if that is ()."""
+        return Info(*(column.reshape(shape)[()] for column in self.columns))
+
+    @property
+    def columns(self) -> tuple[Array, ...]:
+        """The arrays, in the order of the fields."""
+        return tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+
     @staticmethod
-    def collect(blocks: Sequence[tuple[Array, Judgement]], shape: tuple[int, ...]) -> "Info":
-        """The statuses and judgements of some blocks, in the shape of the call."""
-        status = np.concatenate([status for status, _ in blocks])
-        verdict = Verdict.concatenate([judgement.verdict for _, judgement in blocks])
-        columns = (status == Status.CONVERGED, verdict.certified, status, verdict.error)
-        return Info(*(column.reshape(shape)[()] for column in columns))
+    def of(solutions: Sequence[Solution]) -> "Info":
+        """What became of the problems of some blocks."""
+        verdicts = [solution.verdict for solution in solutions]
+        return Info(
+            np.concatenate([verdict.length for verdict in verdicts]),
+            np.concatenate([solution.status for solution in solutions]),
+            np.concatenate([verdict.error for verdict in verdicts]),
+            np.concatenate([verdict.certified for verdict in verdicts]),
+        )
 
 
-def require_metric(metric: Any) -> Metric:
+def require_metric(metric: object) -> Metric:
     """Refuse what is not a metric."""
-    _boundary.require_instance(
-        metric,
-        Metric,
-        "metric",
-        "a metric such as LocalPCA(data), Pullback(g) or MetricTensor(M, dim)",
-    )
-    return metric
+    meant = "a metric such as LocalPCA(data), Pullback(g) or MetricTensor(M, dim)"
+    return _boundary.require_instance(metric, Metric, "metric", meant)
 
 
-def require_solver(solver: Any) -> Solver:
+def require_solver(solver: object) -> Solver:
     """The solver asked for; `None` means `Auto()`."""
     if solver is None:
         return Auto()
-    _boundary.require_instance(
-        solver, Solver, "solver", "None or a solver such as Auto() or FixedPoint()"
-    )
-    return solver
+    meant = "None or a solver such as Auto() or FixedPoint()"
+    return _boundary.require_instance(solver, Solver, "solver", meant)
 
 
 def require_ends(
-    metric: Metric, start: Any, end: Any, names: tuple[str, str]
+    metric: Metric, start: ArrayLike, end: ArrayLike, names: tuple[str, str]
 ) -> tuple[Array, Array, tuple[int, ...]]:
     """Both ends as (P, d) arrays and the shape they broadcast to; refused where the metric is not
     positive definite."""
@@ -88,8 +97,7 @@ def require_ends(
     if points[0].shape[-1] != points[1].shape[-1]:
         raise ValueError(
             f"{names[0]} has {points[0].shape[-1]} coordinates and {names[1]} has "
-            f"{points[1].shape[-1]}: "
-            "pass points of the same dimension."
+            f"{points[1].shape[-1]}: pass points of the same dimension."
         )
     for value, name in zip(points, names, strict=True):
         metric.require_positive(value.reshape(-1, value.shape[-1]), name)
@@ -99,17 +107,10 @@ def require_ends(
 
 def solve(
     metric: Metric, start: Array, end: Array, solver: Solver, init: Curve | None = None
-) -> Iterator[tuple[slice, Solution, Judgement]]:
-    """Solve P problems, (P, d) each; yields a block of them at a time, to be judged by whoever
-    wants to know."""
+) -> Iterator[tuple[slice, Solution]]:
+    """Solve P problems, (P, d) each; yields a block of them at a time."""
     size = max(1, min(BLOCK, BLOCK_NUMBERS // start.shape[1]))
     for first in range(0, max(len(start), 1), size):
         block = slice(first, first + size)
-        a, b = start[block], end[block]
         begin = None if init is None else init.take(block)
-        solution = solver.solve(metric, a, b, begin)
-        yield (
-            block,
-            solution,
-            Judgement(solution.verdict or Case(metric, solution.curve, a, b, solver.rtol)),
-        )
+        yield block, solver.solved(metric, start[block], end[block], begin)

@@ -2,20 +2,23 @@
 cluster."""
 
 import contextlib
+import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from orthodrome import batching, solving
+from orthodrome._types import Array
 from orthodrome.compilation import cache_folder, enable_compilation_cache
-from orthodrome.curves import join_curves
-from orthodrome.judging import Verdict
+from orthodrome.curves import end_to_end
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
+from orthodrome.solving import Info
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from distributed import Client
 
 AHEAD = 2
 """Blocks handed out for every worker: one to work on, one to go on with."""
@@ -38,20 +41,11 @@ class Task(NamedTuple):
     """Points (P, d) to begin by way of, and the lengths (P, 2) of the two ways."""
 
 
-class Answer(NamedTuple):
-    """What became of a block's P problems."""
-
-    length: Array
-    status: Array
-    error: Array
-    certified: Array
+Work = Callable[[Iterator[Task]], Iterator[tuple[Task, Info]]]
+"""Infos tasks, in any order."""
 
 
-Work = Callable[[Iterator[Task]], Iterator[tuple[Task, Answer]]]
-"""Answers tasks, in any order."""
-
-
-def solve(metric: Metric, solver: Solver, task: Task) -> Answer:
+def solve(metric: Metric, solver: Solver, task: Task) -> Info:
     """Solve a block."""
     init = None
     if task.detour is not None:
@@ -59,14 +53,10 @@ def solve(metric: Metric, solver: Solver, task: Task) -> Answer:
         legs = [
             solver.solve(metric, *ends, None).curve for ends in ((task.start, via), (via, task.end))
         ]
-        init = join_curves(legs, list(lengths.T))
-    blocks = [
-        (solution.status, judged.verdict)
-        for _, solution, judged in solving.solve(metric, task.start, task.end, solver, init)
-    ]
-    verdict = Verdict.concatenate([verdict for _, verdict in blocks])
-    status = np.concatenate([status for status, _ in blocks]).astype(np.int8)
-    return Answer(verdict.length, status, verdict.error, verdict.certified)
+        init = end_to_end(legs, list(lengths.T))
+    blocks = solving.solve(metric, task.start, task.end, solver, init)
+    info = Info.join([Info.of([solution]) for _, solution in blocks])
+    return dataclasses.replace(info, status=info.status.astype(np.int8))
 
 
 def here(metric: Metric, solver: Solver) -> Work:
@@ -80,7 +70,7 @@ def in_processes(metric: Metric, solver: Solver, count: int) -> Work:
 
     cache = cache_folder()
 
-    def work(tasks: Iterator[Task]) -> Iterator[tuple[Task, Answer]]:
+    def work(tasks: Iterator[Task]) -> Iterator[tuple[Task, Info]]:
         parallel = joblib.Parallel(n_jobs=count, return_as="generator_unordered")
         return parallel(
             joblib.delayed(_elsewhere)(metric, solver, count, cache, task) for task in tasks
@@ -91,7 +81,7 @@ def in_processes(metric: Metric, solver: Solver, count: int) -> Work:
 
 def _elsewhere(
     metric: Metric, solver: Solver, processes: int, cache: str | None, task: Task
-) -> tuple[Task, Answer]:
+) -> tuple[Task, Info]:
     """In one of several processes, which share the cores and the compiled code."""
     _share_cache(cache)
     with batching.sharing_cores(processes):
@@ -106,7 +96,7 @@ def _share_cache(cache: str | None) -> None:
             enable_compilation_cache(cache)
 
 
-def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
+def on_cluster(metric: Metric, solver: Solver, client: "Client") -> Work:
     """By the workers of a Dask client. A block whose worker is lost goes to another one.
 
     The metric is a task's result and not scattered: what is scattered is gone with the last worker
@@ -114,7 +104,7 @@ def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
     """
     cache = cache_folder()
 
-    def work(tasks: Iterator[Task]) -> Iterator[tuple[Task, Answer]]:
+    def work(tasks: Iterator[Task]) -> Iterator[tuple[Task, Info]]:
         from distributed import as_completed
 
         first = next(tasks, None)
@@ -129,7 +119,7 @@ def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
             client.replicate([everywhere])
         submit = lambda task: client.submit(_on_worker, everywhere, solver, cache, task, pure=False)
         waiting = as_completed(loop=client.loop)
-        begun: dict[Any, Task] = {}
+        begun: dict[Hashable, Task] = {}
 
         def hand_out() -> None:
             for task in tasks:
@@ -141,13 +131,13 @@ def on_cluster(metric: Metric, solver: Solver, client: Any) -> Work:
 
         hand_out()
         for future in waiting:
-            yield begun.pop(future.key), Answer(*future.result())
+            yield begun.pop(future.key), Info(*future.result())
             hand_out()
 
     return work
 
 
-def _require_a_worker(client: Any) -> None:
+def _require_a_worker(client: "Client") -> None:
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError:
@@ -164,4 +154,4 @@ def _on_worker(metric: Metric, solver: Solver, cache: str | None, task: Task) ->
     """On a worker, with one core for each of its threads."""
     _share_cache(cache)
     with batching.sharing_cores(batching.cores()):
-        return tuple(solve(metric, solver, task))
+        return solve(metric, solver, task).columns

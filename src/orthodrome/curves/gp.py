@@ -8,17 +8,17 @@ matrix better conditioned.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
 
+from orthodrome._types import Array, Index
+from orthodrome.curves.base import Curve
 from orthodrome.curves.kernels import Kernel
 from orthodrome.curves.piecewise import follow
-
-Array = np.ndarray[Any, Any]
 
 SAFE_RCOND = 1e-14
 """A Gram matrix whose smallest and largest eigenvalue are further apart is refused: rounding would
@@ -98,7 +98,7 @@ class GaussianProcess:
         inside = np.broadcast_to(self.knots <= 1.0, z.shape[:2]).sum(axis=1)
         return np.einsum("pni,pij,pnj->p", z, np.linalg.pinv(V), white) / (inside * z.shape[2])
 
-    def take(self, index: Any) -> "GaussianProcess":
+    def take(self, index: Index) -> "GaussianProcess":
         """The process of some of the curves."""
         return self if self.knots.ndim == 1 else dataclasses.replace(self, knots=self.knots[index])
 
@@ -128,7 +128,7 @@ def uniform_process(mesh: int, kernel: Kernel, noise: float) -> GaussianProcess:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class GPCurve:
+class GPCurve(Curve):
     """P curves as posterior means of one Gaussian process: eq. (5) of the paper."""
 
     process: GaussianProcess
@@ -140,6 +140,8 @@ class GPCurve:
     """(P, N, d): the accelerations at the knots, which parametrise the curve."""
     calibrated: bool = False
     """Whether the posterior's spread is scaled to what the accelerations make likeliest."""
+
+    has_posterior: ClassVar[bool] = True
 
     @property
     def pieces(self) -> int:
@@ -168,10 +170,6 @@ class GPCurve:
         ]
         return line + np.concatenate(bends) if bends else line
 
-    def derivatives(self, t: Array, orders: Sequence[int] = (0, 1, 2)) -> list[Array]:
-        """Several derivatives at the same times: `evaluate` for each of the orders."""
-        return [self.evaluate(t, order) for order in orders]
-
     def covariance(self, t: Array, S: Array) -> Array:
         """The posterior covariance of the points at the times (T,), (P, T, d, d); S (d, d) sets the
         amplitude V."""
@@ -192,15 +190,40 @@ class GPCurve:
         V = amplitude(self.start, self.end, S)
         return self.process.evidence_scale(self.z, V)[:, None, None] * V if self.calibrated else V
 
-    def take(self, index: Any) -> "GPCurve":
+    def take(self, index: Index) -> Self:
         """Some of the curves."""
-        process = self.process.take(index)
-        return dataclasses.replace(
-            self, process=process, start=self.start[index], end=self.end[index], z=self.z[index]
-        )
+        rows = {name: getattr(self, name)[index] for name in ("start", "end", "z")}
+        return dataclasses.replace(self, process=self.process.take(index), **rows)
 
-    def __len__(self) -> int:
-        return len(self.start)
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Several curves behind one another, whose processes differ in their knots at most."""
+        first = parts[0]
+        process, z = first.process, [part.z for part in parts]
+        if process.knots.ndim == 2:  # a mesh for each curve
+            most = max(part.z.shape[1] for part in parts)
+            knots = np.concatenate([far_knots(part.process.knots, most) for part in parts])
+            z = [np.pad(part.z, ((0, 0), (0, most - part.z.shape[1]), (0, 0))) for part in parts]
+            process = dataclasses.replace(process, knots=knots)
+        start, end = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("start", "end")
+        )
+        return cls(process, start, end, np.concatenate(z), first.calibrated)
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The process in parts: its kernel is a setting."""
+        process = self.process
+        arrays = {"knots": process.knots, "noise": np.asarray(process.noise)}
+        arrays |= {"start": self.start, "end": self.end, "z": self.z}
+        return {"kernel": process.kernel.packed(), "calibrated": self.calibrated}, arrays
+
+    @classmethod
+    def unpacked(cls, settings: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """The curves, and their process."""
+        kernel = Kernel.unpacked(settings["kernel"])
+        process = GaussianProcess(arrays["knots"], kernel, float(arrays["noise"]))
+        calibrated = bool(settings["calibrated"])
+        return cls(process, arrays["start"], arrays["end"], arrays["z"], calibrated)
 
 
 def straight_line(start: Array, end: Array, t: Array, order: int) -> Array:

@@ -7,29 +7,15 @@ reversing time gives the same curve.
 import abc
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.polynomial import Polynomial
 
 from orthodrome import _boundary
-
-Array = np.ndarray[Any, Any]
-
-
-def brief_repr(record: Any) -> str:
-    """A dataclass as one would write it: only the fields that are not the default."""
-    fields = [(field, getattr(record, field.name)) for field in dataclasses.fields(record)]
-    brief = lambda value: (
-        f"<{' x '.join(map(str, value.shape))}>" if isinstance(value, np.ndarray) else repr(value)
-    )
-    changed = [
-        (field, value)
-        for field, value in fields
-        if isinstance(value, np.ndarray) or value != field.default
-    ]
-    shown = ", ".join(f"{field.name}={brief(value)}" for field, value in changed)
-    return f"{type(record).__name__}({shown})"
+from orthodrome._types import Array
+from orthodrome.records import brief_repr
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -46,6 +32,23 @@ class Kernel(abc.ABC):
 
     def __repr__(self) -> str:
         return brief_repr(self)
+
+    kinds: ClassVar[dict[str, type["Kernel"]]] = {}
+    """Every kernel by its name, so that files can name it."""
+
+    def __init_subclass__(cls, **settings: object) -> None:
+        super().__init_subclass__(**settings)
+        Kernel.kinds[cls.__name__] = cls
+
+    def packed(self) -> dict[str, Any]:
+        """Its name and its settings, as JSON can write them."""
+        return {"name": type(self).__name__, **dataclasses.asdict(self)}
+
+    @staticmethod
+    def unpacked(packed: Mapping[str, Any]) -> "Kernel":
+        """The kernel that `packed` describes."""
+        settings = {name: value for name, value in packed.items() if name != "name"}
+        return Kernel.kinds[packed["name"]](**settings)
 
     def resolved(self, mesh: int) -> "Kernel":
         """This kernel with its lengthscale filled in for a mesh of so many knots on [0, 1]."""

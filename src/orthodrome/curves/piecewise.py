@@ -3,11 +3,12 @@ known."""
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Self
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from orthodrome._types import Array
+from orthodrome.curves.base import Curve
 
 # Quintic Hermite basis on [0, 1], a row for each of (c₀, c₁, c₀', c₁', c₀'', c₁''), coefficients of
 # 1, u, …, u⁵.
@@ -24,7 +25,7 @@ HERMITE = np.array(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class PiecewiseCurve:
+class PiecewiseCurve(Curve):
     """P curves, each with its own breaks; twice continuously differentiable.
 
     Curves with fewer breaks than others repeat their last one, which makes pieces of no width that
@@ -113,7 +114,7 @@ class PiecewiseCurve:
         breaks = np.broadcast_to(np.linspace(0.0, 1.0, count), (P, count))
         return PiecewiseCurve(breaks, points, np.gradient(points, h, axis=1), acceleration)
 
-    def reversed(self, which: Array) -> "PiecewiseCurve":
+    def reversed(self, which: Array) -> Self:
         """The same curves, those in the mask (P,) run backwards."""
         K = self.breaks.shape[1]
         last = np.argmax(self.breaks >= 1.0, axis=1)[:, None]
@@ -121,18 +122,26 @@ class PiecewiseCurve:
         index = np.where(which[:, None], np.maximum(last - np.arange(K), 0), np.arange(K))
         row, sign = np.arange(len(self))[:, None], np.where(which, -1.0, 1.0)[:, None]
         breaks = self.breaks[row, index]
-        return PiecewiseCurve(
+        return type(self)(
             np.where(which[:, None], 1.0 - breaks, breaks),
             self.position[row, index],
             sign[..., None] * self.velocity[row, index],
             self.acceleration[row, index],
         )
 
-    def take(self, index: Any) -> "PiecewiseCurve":
-        """Some of the curves."""
-        return PiecewiseCurve(
-            *(getattr(self, field.name)[index] for field in dataclasses.fields(self))
-        )
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Several curves behind one another, with any numbers of breaks."""
+        K = max(part.breaks.shape[1] for part in parts)
+
+        def padded(rows: Array) -> Array:
+            return np.concatenate(
+                [rows, np.repeat(rows[:, -1:], K - rows.shape[1], axis=1)], axis=1
+            )
+
+        names = [field.name for field in dataclasses.fields(cls)]
+        columns = ([padded(getattr(part, name)) for part in parts] for name in names)
+        return cls(*map(np.concatenate, columns))
 
     def __len__(self) -> int:
         return len(self.breaks)
@@ -164,7 +173,9 @@ def resample(values: Array, at: Array, count: int) -> Array:
     return (1 - u) * values[row, right - 1] + u * values[row, right]
 
 
-def join_curves(legs: Sequence[Any], lengths: Sequence[Array], points: int = 129) -> PiecewiseCurve:
+def end_to_end(
+    legs: Sequence[Curve], lengths: Sequence[Array], points: int = 129
+) -> PiecewiseCurve:
     """Curves that run through the first legs and then through the second, at the pace that their
     lengths (P,) set."""
     t = np.linspace(0.0, 1.0, points)
@@ -172,17 +183,4 @@ def join_curves(legs: Sequence[Any], lengths: Sequence[Array], points: int = 129
     values = np.concatenate([leg.evaluate(t) for leg in legs], axis=1)
     return PiecewiseCurve.through(
         resample(values, np.concatenate([first, first[:, -1:] + second], axis=1), points)
-    )
-
-
-def stack_ragged(curves: Sequence[PiecewiseCurve]) -> PiecewiseCurve:
-    """Several curves, with any numbers of breaks, behind one another."""
-    K = max(curve.breaks.shape[1] for curve in curves)
-
-    def padded(a: Array) -> Array:
-        return np.concatenate([a, np.repeat(a[:, -1:], K - a.shape[1], axis=1)], axis=1)
-
-    names = [field.name for field in dataclasses.fields(PiecewiseCurve)]
-    return PiecewiseCurve(
-        *(np.concatenate([padded(getattr(curve, name)) for curve in curves]) for name in names)
     )

@@ -11,11 +11,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import orthodrome as od
+from orthodrome._types import Array
 from orthodrome.curves import GPCurve
 from orthodrome.experiments import contest, variants
-from orthodrome.experiments.base import Array, Experiment, Part, Results, Run
+from orthodrome.experiments.base import Experiment, Part, Results, Run
 from orthodrome.experiments.figures import sheet
-from orthodrome.judging import RTOL, Case, Judgement
+from orthodrome.judging import RTOL, judge
 from orthodrome.metrics import Metric
 
 STEPS = ("backtracking", "mann", "ishikawa", "anderson")
@@ -89,7 +90,7 @@ def iterated(
     length, at_knots, between = np.zeros((3, len(a)))
     certified = np.zeros(len(a), bool)
     for rows, curve in found.curves:
-        verdict = Judgement(Case(metric, curve, a[rows], b[rows], RTOL)).verdict
+        verdict = judge(metric, curve, a[rows], b[rows], RTOL)
         length[rows], certified[rows] = verdict.length, verdict.certified
         at_knots[rows] = contest.missed(metric, curve, np.linspace(0, 1, mesh))
         between[rows] = contest.missed(metric, curve, np.linspace(0, 1, contest.LOOKS))
@@ -119,7 +120,7 @@ def relearned(problems: Problems, mesh: int) -> dict[str, Array]:
         path.curve, metric.prior_covariance(a.shape[1]), FACTORS
     ):
         after[rows], factor[rows] = contest.missed(metric, curve, times), chosen
-        length[rows] = Judgement(Case(metric, curve, a[rows], b[rows], RTOL)).verdict.length
+        length[rows] = judge(metric, curve, a[rows], b[rows], RTOL).length
     before = contest.missed(metric, path.curve, times)
     return {
         "before": before,

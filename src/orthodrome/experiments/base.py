@@ -11,14 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 import orthodrome as od
 from orthodrome.checkpoint import Checkpoint, Part, write
 from orthodrome.compilation import sources
 
-Array = np.ndarray[Any, Any]
 Results = dict[str, Any]
 """What `Experiment.compute` hands to the figure and to the sentence: parts, and what they are parts
 of."""

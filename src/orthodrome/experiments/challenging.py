@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import orthodrome as od
+from orthodrome._types import Array
 from orthodrome.experiments import contest
-from orthodrome.experiments.base import Array, Experiment, Part, Results, Run
+from orthodrome.experiments.base import Experiment, Part, Results, Run
 from orthodrome.experiments.contest import AUTO, OURS
 from orthodrome.experiments.figures import curve, legend_below, scene, sheet
 

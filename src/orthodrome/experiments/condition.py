@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 
 import orthodrome as od
 from orthodrome._boundary import double_precision
-from orthodrome.experiments.base import Array, Experiment, Results, Run
+from orthodrome._types import Array
+from orthodrome.experiments.base import Experiment, Results, Run
 from orthodrome.experiments.figures import sheet
 from orthodrome.metrics import Metric
 

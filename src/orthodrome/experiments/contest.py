@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 import orthodrome as od
-from orthodrome.curves import Curve, concatenate_curves
-from orthodrome.experiments.base import Array, Part, Run
-from orthodrome.judging import Case, Judgement
+from orthodrome._types import Array
+from orthodrome.curves import Curve
+from orthodrome.experiments.base import Part, Run
+from orthodrome.judging import judge
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 
@@ -101,8 +102,9 @@ def judged(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", od.ConvergenceWarning)  # the tables say it
         paths, seconds = timed(metric, a, b, solver, alone)
-    curve = concatenate_curves([path.curve for path in paths])
-    verdict = Judgement(Case(metric, curve, a, b, solver.rtol)).verdict
+    curves = [path.curve for path in paths]
+    curve = type(curves[0]).join(curves)
+    verdict = judge(metric, curve, a, b, solver.rtol)
     return {
         "seconds": seconds,
         "converged": np.concatenate([np.atleast_1d(path.converged) for path in paths]),

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from sklearn.cluster import KMeans
 
 import orthodrome as od
-from orthodrome.experiments.base import Array, Experiment, Part, Results, Run
+from orthodrome._types import Array
+from orthodrome.experiments.base import Experiment, Part, Results, Run
 from orthodrome.experiments.contest import AUTO, BVP4, OURS, slug
 from orthodrome.experiments.figures import legend_below, scene, sheet
 

@@ -5,8 +5,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import orthodrome as od
+from orthodrome._types import Array
 from orthodrome.experiments import contest
-from orthodrome.experiments.base import Array, Experiment, Part, Results, Run
+from orthodrome.experiments.base import Experiment, Part, Results, Run
 from orthodrome.experiments.figures import bars, legend_below, line, sheet
 
 READINGS = {"standardised once, random base": False, "standardised again, base at an end": True}

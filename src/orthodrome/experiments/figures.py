@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from orthodrome import plotting
-from orthodrome.experiments.base import Array
+from orthodrome._types import Array
 from orthodrome.experiments.contest import AUTO, BVP4, BVP5, HH, OURS
 from orthodrome.metrics import Metric
 

@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import orthodrome as od
+from orthodrome._types import Array
 from orthodrome.experiments import contest, latent
-from orthodrome.experiments.base import Array, Experiment, Part, Results, Run
+from orthodrome.experiments.base import Experiment, Part, Results, Run
 from orthodrome.experiments.contest import BVP4, BVP5, HH, OURS
 from orthodrome.experiments.figures import curve, legend_below, line, scene, sheet
 

@@ -11,7 +11,8 @@ from scipy.special import logsumexp
 from sklearn.mixture import GaussianMixture
 
 import orthodrome as od
-from orthodrome.experiments.base import Array, Experiment, Results, Run
+from orthodrome._types import Array
+from orthodrome.experiments.base import Experiment, Results, Run
 from orthodrome.experiments.contest import AUTO, BVP4, BVP5, HH, OURS, slug
 from orthodrome.experiments.figures import legend, line, sheet
 from orthodrome.statistics.mixture import responsibilities

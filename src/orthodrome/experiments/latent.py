@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 import orthodrome as od
-from orthodrome.experiments.base import Array, Run
+from orthodrome._types import Array
+from orthodrome.experiments.base import Run
 
 MODEL: dict[str, Any] = {"hidden": (16, 16)}
 """The paper's; the rest is as `VAE` has it."""

@@ -7,7 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import orthodrome as od
-from orthodrome.experiments.base import Array, Experiment, Results, Run
+from orthodrome._types import Array
+from orthodrome.experiments.base import Experiment, Results, Run
 from orthodrome.experiments.contest import HH, OURS, missed
 from orthodrome.experiments.figures import legend, line, sheet
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 
+from orthodrome._types import Array
 from orthodrome.curves import GaussianProcess, GPCurve, Kernel, SquaredExponential
-from orthodrome.experiments.base import Array
 from orthodrome.metrics import Metric
 
 INTEGRALS = 3

@@ -6,7 +6,7 @@ away, `server` lets the page ask and nobody else. The page itself is plain HTML,
 `page.html` and what it loads.
 """
 
-from orthodrome.explore.scene import Scene, open_scene
+from orthodrome.explore.scene import Scene, open_scene, scene_of
 from orthodrome.explore.server import serve
 
-__all__ = ["Scene", "open_scene", "serve"]
+__all__ = ["Scene", "open_scene", "scene_of", "serve"]

@@ -12,12 +12,11 @@ import jax
 import numpy as np
 
 from orthodrome import _boundary, io, plotting
+from orthodrome._types import Array
 from orthodrome.metrics import LocalPCA, Metric, Pullback
 from orthodrome.models import VAE
 from orthodrome.plotting import Plane
 from orthodrome.torch import from_torch
-
-Array = np.ndarray[Any, Any]
 
 PRIOR_REACH = 3.0
 """Half the side of the frame around a latent space of which no points are known, in units of the
@@ -211,6 +210,36 @@ class ModelScene(Scene):
             (self.decode(points).reshape(-1, *self.image_shape) - black) / contrast, 0.0, 1.0
         )
         return np.moveaxis(values, 1, -1) if values.ndim == 4 else values
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class MetricScene(Scene):
+    """A metric that somebody has made in Python, over the points it was learned from."""
+
+    shown: Metric
+
+    @property
+    def defaults(self) -> Settings:
+        return Settings()
+
+    def metric(self, settings: Settings) -> Metric:
+        return self.shown
+
+    def metric_line(self, settings: Settings) -> str:
+        return f"metric = ...  # how you made it: {self.shown!r}"
+
+
+def scene_of(metric: Metric, labels: Sequence[str] | None = None) -> Scene:
+    """The scene of any metric that has data, to be served from Python."""
+    data = metric.data
+    if data is None:
+        raise ValueError(
+            f"the page shows the data of a metric; a {type(metric).__name__} has none of its own."
+        )
+    called = tuple(map(str, range(len(data)))) if labels is None else tuple(labels)
+    columns = tuple(f"x{i}" for i in range(data.shape[1]))
+    lines = ("data = ...  # the points that the metric was learned from",)
+    return MetricScene(type(metric).__name__, data, called, columns, lines, metric)
 
 
 def open_scene(

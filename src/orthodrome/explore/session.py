@@ -13,12 +13,11 @@ import numpy as np
 from scipy.integrate import simpson
 
 from orthodrome import _boundary, plotting
+from orthodrome._types import Array
 from orthodrome.explore import exports
 from orthodrome.explore.scene import End, Scene, Settings
 from orthodrome.metrics import Metric
 from orthodrome.path import Path, shortest_path
-
-Array = np.ndarray[Any, Any]
 
 CURVE_TIMES = np.linspace(0.0, 1.0, 121)
 """At which a path is drawn."""

@@ -1,92 +1,177 @@
-"""What every metric has: a core for one point in plain JAX, and a face for arrays of points in
-NumPy.
+"""What every metric has: the contract, a core for one point in plain JAX, and a face for arrays.
 
-A new metric writes `dim` and `tensor_at`; everything else follows, and may be overridden where a
-faster form exists.
+A new metric writes `dim` and `tensor_at`. Everything else follows from them. The rest of the
+library asks a metric only through what is declared here, never for its type: hints say what is
+known about a metric, and the other methods may be overridden where a faster form exists.
 """
 
 import abc
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from orthodrome import _boundary, batching, elimination
+from orthodrome import _boundary, batching
+from orthodrome._types import Array, ArrayLike, Float, JaxArray, Scalar
+from orthodrome.metrics.hints import hint
+from orthodrome.metrics.positive import log_volume, smallest_eigenvalue, solve_positive
+from orthodrome.records import full_name
 
-SYMMETRY_TOLERANCE = 1e-10
-"""A tensor whose two halves differ by more than this, relative to its largest entry, is a mistake
-and not rounding."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Jet(NamedTuple):
-    """L(x, v) = ½ vᵀ M(x) v at one point with its derivatives, all that a Newton step on the energy
+    """L(x, v) = ½ vᵀ M(x) v at one point, and its derivatives: what a Newton step on the energy
     needs."""
 
-    value: Float[Array, ""]
-    x: Float[Array, " d"]
-    v: Float[Array, " d"]
-    xx: Float[Array, "d d"]
-    xv: Float[Array, "d d"]
+    value: Scalar
+    x: Float[JaxArray, " d"]
+    v: Float[JaxArray, " d"]
+    xx: Float[JaxArray, "d d"]
+    xv: Float[JaxArray, "d d"]
     """∂²L / ∂xᵢ∂vⱼ"""
-    vv: Float[Array, "d d"]
+    vv: Float[JaxArray, "d d"]
+
+
+Lowering = Callable[[JaxArray], JaxArray]
+"""u ↦ M(x) u, for vectors (m, d) at m points."""
+
+Motion = tuple[JaxArray, Lowering]
+"""Accelerations at m points, and how vectors are lowered there."""
+
+Slope = tuple[JaxArray, JaxArray, JaxArray]
+"""½ vᵀ M(x) v, and its derivatives by x and by v."""
 
 
 class Metric(eqx.Module):
     """A Riemannian metric M(x) on ℝᵈ.
 
     The methods that end in `_at` take one point and are plain JAX: jit, vmap and differentiate them
-    in your own precision. The others take any array of points `(..., d)` and return NumPy float64.
+    in your own precision. The other methods take any array of points `(..., d)` and return NumPy
+    float64.
     """
+
+    # --- the contract: these two are mandatory ---
 
     @property
     @abc.abstractmethod
     def dim(self) -> int | None:
         """The number of coordinates, or None if the metric takes points of any dimension."""
 
-    diagonal: ClassVar[bool] = False
-    """Whether the tensor is diagonal everywhere: in many dimensions that saves much work."""
+    @abc.abstractmethod
+    def tensor_at(self, x: Float[JaxArray, " d"]) -> Float[JaxArray, "d d"]:
+        """M(x), symmetric and positive definite."""
 
-    cure: ClassVar[str] = "mend the metric or leave those points out"
-    """What to do where the tensor is not positive definite."""
+    # --- the contract: hints, each with its default (docs/how-to/custom-metric.md) ---
 
-    @property
+    @hint
+    def data(self) -> Array | None:
+        """The points (n, d) that the metric was learned from; None if there are none.
+
+        Starts of a descent and routes of `Graph` run along them, pictures and cards show them, and
+        their covariance scales the Gaussian process of a path.
+        """
+        return None
+
+    @hint
+    def scale(self) -> float | Array:
+        """The distance in coordinates over which the metric can change; infinite if not known.
+
+        No quadrature of the judge and no step of `exp_map` is coarser than this, so that narrow
+        features are not missed.
+        """
+        return np.inf
+
+    @hint
     def concurrent(self) -> bool:
         """Whether its compiled code may run in several threads at once.
 
-        Batched LAPACK calls (Cholesky, eigenvalues), which a function of a user may make, may not:
-        from about d = 16 on, two of them at the same time stop XLA for good.
+        It may not if it calls batched LAPACK routines (Cholesky, eigenvalues): from about d = 16
+        on, two such calls at the same time can stop XLA for good
+        (`python benchmarks/lapack_in_threads.py` shows it). A user's function may make such calls,
+        so the default is the safe answer.
         """
         return False
 
-    @property
+    @hint
+    def diagonal(self) -> bool:
+        """Whether the tensor is diagonal everywhere. In many dimensions that saves much work."""
+        return False
+
+    @hint
     def embedded(self) -> bool:
-        """Whether it is the Euclidean pullback of a map `embed_at`: then the energy of a curve
+        """Whether it is the Euclidean pullback of the map `embed_at`. The energy of a curve then
         needs no tensor."""
         return False
 
-    @property
-    def scale(self) -> Any:
-        """The coordinate distance over which the metric can change: a coarser look may miss
-        something."""
-        return np.inf
+    @hint
+    def cure(self) -> str:
+        """What to do where the tensor is not positive definite, for the error that says so."""
+        return "mend the metric or leave those points out"
+
+    @hint
+    def parameters(self) -> dict[str, Array] | None:
+        """The arguments of its constructor, all of them arrays, by name; None if it has others.
+
+        With them the metric is written into the files of its paths, and made again from there.
+        """
+        return None
+
+    @hint
+    def facts(self) -> Sequence[tuple[str, str]]:
+        """What a notebook card says of it: names and values."""
+        return [("made as", repr(self))]
+
+    def smoother(self, factor: float) -> "Metric | None":
+        """The metric with its `scale` multiplied by the factor, to see past small features; None if
+        there is no such metric. One of the starts of a descent is a path on it."""
+        return None
+
+    def rougher(self) -> "Metric":
+        """The metric to fewer digits, if that is cheaper: good enough for the first steps of a
+        descent."""
+        return self
+
+    def prepared(self) -> "Metric":
+        """The metric in the form that compiled code takes. Made once for as long as it lives."""
+        return self
+
+    def order(self, points: Array) -> Array | None:
+        """A permutation of points (P, d) that puts near ones together, if evaluation profits."""
+        return None
+
+    def at_once(self, dim: int) -> int:
+        """How many points to evaluate together at most: with many more, memory would be slow."""
+        return 2**30
+
+    def prior_covariance(self, dim: int) -> Array:
+        """S (d, d), which scales the Gaussian process of a path: the data's covariance, or the
+        identity where there is no data."""
+        return np.eye(dim) if self.data is None else np.atleast_2d(np.cov(self.data, rowvar=False))
+
+    def embed_at(self, x: Float[JaxArray, " d"]) -> Float[JaxArray, " D"]:
+        """The map that an `embedded` metric is the pullback of."""
+        raise TypeError(f"{type(self).__name__} is not the pullback of a map.")
+
+    def room(self, dim: int) -> int:
+        """How many Jacobians of `embed_at` may be held in memory together."""
+        raise TypeError(f"{type(self).__name__} is not the pullback of a map.")
 
     # --- the core: one point, plain JAX ---
 
-    @abc.abstractmethod
-    def tensor_at(self, x: Float[Array, " d"]) -> Float[Array, "d d"]:
-        """M(x)."""
-
     def inner_at(
-        self, x: Float[Array, " d"], u: Float[Array, " d"], v: Float[Array, " d"]
-    ) -> Float[Array, ""]:
+        self, x: Float[JaxArray, " d"], u: Float[JaxArray, " d"], v: Float[JaxArray, " d"]
+    ) -> Scalar:
         """uᵀ M(x) v."""
         return u @ self.tensor_at(x) @ v
 
-    def acceleration_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
+    def acceleration_at(
+        self, x: Float[JaxArray, " d"], v: Float[JaxArray, " d"]
+    ) -> Float[JaxArray, " d"]:
         """f(x, v): the acceleration of the geodesic through x with velocity v, eq. (2) of the
         paper.
 
@@ -97,183 +182,146 @@ class Metric(eqx.Module):
         push = jax.grad(lambda y: 0.5 * self.inner_at(y, v, v))(x)
         return solve_positive(M, push - dM @ v)
 
-    def lower_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
+    def lower_at(self, x: Float[JaxArray, " d"], v: Float[JaxArray, " d"]) -> Float[JaxArray, " d"]:
         """M(x) v: the momentum that belongs to the velocity v."""
         return self.tensor_at(x) @ v
 
-    def raise_at(self, x: Float[Array, " d"], p: Float[Array, " d"]) -> Float[Array, " d"]:
+    def raise_at(self, x: Float[JaxArray, " d"], p: Float[JaxArray, " d"]) -> Float[JaxArray, " d"]:
         """M(x)⁻¹ p: the velocity that belongs to the momentum p."""
         return solve_positive(self.tensor_at(x), p)
 
-    def slope_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> tuple[Any, Any, Any]:
+    def slope_at(self, x: Float[JaxArray, " d"], v: Float[JaxArray, " d"]) -> Slope:
         """½ vᵀ M(x) v with its derivatives by x and v."""
         energy = lambda y, u: 0.5 * self.inner_at(y, u, u)
         value, slopes = jax.value_and_grad(energy, argnums=(0, 1))(x, v)
         return value, *slopes
 
-    def jet_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Jet:
+    def jet_at(self, x: Float[JaxArray, " d"], v: Float[JaxArray, " d"]) -> Jet:
         """½ vᵀ M(x) v with its first and second derivatives."""
         xx, vx = jax.jacfwd(lambda y, u: self.slope_at(y, u)[1:])(x, v)
         return Jet(*self.slope_at(x, v), xx, vx.T, self.tensor_at(x))
 
-    def variation_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Jet:
+    def variation_at(self, x: Float[JaxArray, " d"], v: Float[JaxArray, " d"]) -> Jet:
         """What the second variation of the energy needs of the geodesic through x with velocity v.
 
         The jet, or another that differs by what cancels along the whole geodesic.
         """
         return self.jet_at(x, v)
 
-    def embed_at(self, x: Float[Array, " d"]) -> Float[Array, " D"]:
-        """The map that an `embedded` metric is the pullback of."""
-        raise TypeError(f"{type(self).__name__} is not the pullback of a map.")
-
-    def room(self, dim: int) -> int:
-        """How many Jacobians of `embed_at` may be held at once."""
-        raise TypeError(f"{type(self).__name__} is not the pullback of a map.")
-
-    def at_once(self, dim: int) -> int:
-        """How many points it is good to evaluate at once, at most: with many more, memory would
-        slow them down."""
-        return 2**30
-
-    def log_volume_at(self, x: Float[Array, " d"]) -> Float[Array, ""]:
+    def log_volume_at(self, x: Float[JaxArray, " d"]) -> Scalar:
         """½ log det M(x): how much volume the metric gives to a unit of coordinate volume."""
         return log_volume(self.tensor_at(x))
 
-    def smallest_eigenvalue_at(self, x: Float[Array, " d"]) -> Float[Array, ""]:
+    def smallest_eigenvalue_at(self, x: Float[JaxArray, " d"]) -> Scalar:
         """The smallest eigenvalue of M(x); NaN where M is not finite or not symmetric."""
         return smallest_eigenvalue(self.tensor_at(x))
 
-    def smoother(self, factor: float) -> "Metric | None":
-        """The metric with its `scale` so many times as large, to see past small features; None if
-        there is none."""
-        return None
-
-    def rougher(self) -> "Metric":
-        """The metric to fewer digits, if that is cheaper: good enough to look for the way."""
-        return self
-
-    def prior_covariance(self, dim: int) -> np.ndarray[Any, Any]:
-        """S, the (d, d) covariance that sets the scale of the Gaussian process; the identity where
-        there is no data."""
-        return np.eye(dim)
-
     # --- the core once more: m points (m, d) that lie near each other, such as those of a curve ---
 
-    def prepared(self) -> "Metric":
-        """This metric as compiled code takes it, once a call."""
-        return self
-
-    def order(self, points: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-        """A permutation of points (P, d) that puts near ones together, if that pays."""
-        return None
-
-    def lower_along(self, x: Float[Array, "m d"]) -> Callable[[Any], Any]:
+    def lower_along(self, x: Float[JaxArray, "m d"]) -> Lowering:
         """u ↦ M(x) u, for vectors (m, d)."""
         M = jax.vmap(self.tensor_at)(x)
         return lambda u: jnp.einsum("mij,mj->mi", M, u)
 
-    def launch_along(self, x: Float[Array, "m d"], p: Float[Array, "m d"]) -> tuple[Any, Any]:
+    def launch_along(
+        self, x: Float[JaxArray, "m d"], p: Float[JaxArray, "m d"]
+    ) -> tuple[Float[JaxArray, "m d"], Float[JaxArray, "m d"]]:
         """Velocity and acceleration of the geodesics through x with momenta p = M c'."""
         v = self.raise_along(x, p)
         return v, self.motion_along(x, v)[0]
 
-    def raise_along(self, x: Float[Array, "m d"], p: Float[Array, "m d"]) -> Float[Array, "m d"]:
+    def raise_along(
+        self, x: Float[JaxArray, "m d"], p: Float[JaxArray, "m d"]
+    ) -> Float[JaxArray, "m d"]:
         """M(x)⁻¹ p."""
         return jax.vmap(self.raise_at)(x, p)
 
-    def motion_along(
-        self, x: Float[Array, "m d"], v: Float[Array, "m d"]
-    ) -> tuple[Any, Callable[[Any], Any]]:
+    def motion_along(self, x: Float[JaxArray, "m d"], v: Float[JaxArray, "m d"]) -> Motion:
         """f(x, v), and u ↦ M(x) u."""
         return jax.vmap(self.acceleration_at)(x, v), self.lower_along(x)
 
-    def slope_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> tuple[Any, Any, Any]:
+    def slope_along(self, x: Float[JaxArray, "m d"], v: Float[JaxArray, "m d"]) -> Slope:
         """½ vᵀ M(x) v with its derivatives by x and v."""
         return jax.vmap(self.slope_at)(x, v)
 
-    def jet_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> Jet:
+    def jet_along(self, x: Float[JaxArray, "m d"], v: Float[JaxArray, "m d"]) -> Jet:
         """½ vᵀ M(x) v with its first and second derivatives."""
         return jax.vmap(self.jet_at)(x, v)
 
-    def variation_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> Jet:
+    def variation_along(self, x: Float[JaxArray, "m d"], v: Float[JaxArray, "m d"]) -> Jet:
         """What the second variation of the energy needs of the geodesics through x with velocities
         v."""
         return self.jet_along(x, v)
 
-    def log_volume_along(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+    def log_volume_along(self, x: Float[JaxArray, "m d"]) -> Float[JaxArray, " m"]:
         """½ log det M(x)."""
         return jax.vmap(self.log_volume_at)(x)
 
-    def smallest_eigenvalue_along(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+    def smallest_eigenvalue_along(self, x: Float[JaxArray, "m d"]) -> Float[JaxArray, " m"]:
         """The smallest eigenvalue of M(x); NaN where M is not finite or not symmetric."""
         return jax.vmap(self.smallest_eigenvalue_at)(x)
 
     # --- the face: arrays of points, NumPy float64 ---
 
-    def tensor(self, points: Any) -> np.ndarray[Any, Any]:
+    def tensor(self, points: ArrayLike) -> Array:
         """M at each point: (..., d) → (..., d, d)."""
         return self._map(_tensor, points=points)
 
     __call__ = tensor
 
-    def inner(self, points: Any, u: Any, v: Any) -> np.ndarray[Any, Any]:
+    def inner(self, points: ArrayLike, u: ArrayLike, v: ArrayLike) -> Array:
         """uᵀ M v at each point: three arrays (..., d) → (...)."""
         return self._map(_inner, points=points, u=u, v=v)
 
-    def norm(self, points: Any, v: Any) -> np.ndarray[Any, Any]:
+    def norm(self, points: ArrayLike, v: ArrayLike) -> Array:
         """√(vᵀ M v), the length of the tangent vector v at each point: (..., d) → (...)."""
         return self._map(_norm, points=points, v=v)
 
-    def log_volume(self, points: Any) -> np.ndarray[Any, Any]:
+    def log_volume(self, points: ArrayLike) -> Array:
         """½ log det M at each point: (..., d) → (...)."""
         return self._map(_log_volume, points=points)
 
-    def acceleration(self, points: Any, v: Any) -> np.ndarray[Any, Any]:
+    def acceleration(self, points: ArrayLike, v: ArrayLike) -> Array:
         """f(x, v), the geodesic acceleration at each point with velocity v: (..., d) → (..., d)."""
         return self._map(_acceleration, points=points, v=v)
 
-    def accelerations(
-        self, x: np.ndarray[Any, Any], v: np.ndarray[Any, Any]
-    ) -> np.ndarray[Any, Any]:
+    def accelerations(self, x: Array, v: Array) -> Array:
         """`acceleration` for the library's own (P, d) arrays: no checks, NaN where there is no
         number."""
         return batching.over_points(_acceleration, self, x, v)
 
-    def squared_norms(
-        self, x: np.ndarray[Any, Any], v: np.ndarray[Any, Any]
-    ) -> np.ndarray[Any, Any]:
+    def squared_norms(self, x: Array, v: Array) -> Array:
         """vᵀ M v for the library's own (P, d) arrays: no checks, NaN where there is no number."""
         return batching.over_points(_inner, self, x, v, v)
 
-    def require_points(self, value: Any, name: str) -> np.ndarray[Any, Any]:
+    def require_points(self, value: ArrayLike, name: str) -> Array:
         """Points `(..., d)` this metric can be evaluated at, or an error that says why not."""
         return _boundary.as_points(value, name, self.dim)
 
-    def require_positive(self, points: np.ndarray[Any, Any], name: str) -> None:
+    def require_positive(self, points: Array, name: str) -> None:
         """Refuse points `(P, d)` at which the tensor is not symmetric, finite and positive
         definite."""
         smallest = batching.over_points(_smallest_eigenvalue, self, points)
         bad = np.flatnonzero(~(smallest > 0))
         if len(bad):
-            found = smallest[bad[0]]
+            eigenvalue = smallest[bad[0]]
             what = (
                 "is not finite or not symmetric"
-                if np.isnan(found)
-                else f"has the smallest eigenvalue {found:.3g}"
+                if np.isnan(eigenvalue)
+                else f"has the smallest eigenvalue {eigenvalue:.3g}"
             )
             raise ValueError(
                 f"the metric should be symmetric, finite and positive definite; at {name} = "
-                f"{points[bad[0]]} it {what} "
-                f"({len(bad)} of {len(points)} such points): {self.cure}."
+                f"{points[bad[0]]} it {what} ({len(bad)} of {len(points)} such points): "
+                f"{self.cure}."
             )
 
     # --- for people ---
 
-    def plot(self, data: Any = None, ax: Any = None, **style: Any) -> Any:
+    def plot(self, data: ArrayLike | None = None, ax: "Axes | None" = None, **style: Any) -> "Axes":
         """Draw what a step costs, and the data over it; returns matplotlib's axes.
 
-        `data` are the points to show, which a `LocalPCA` has itself. See
+        `data` are the points to show; without them, the metric's own. See
         `orthodrome.plotting.scene`.
         """
         from orthodrome import plotting
@@ -285,7 +333,7 @@ class Metric(eqx.Module):
 
         return notebook.metric_card(self)
 
-    def _map(self, function: Any, **arrays: Any) -> np.ndarray[Any, Any]:
+    def _map(self, function: Callable[..., JaxArray], **arrays: ArrayLike) -> Array:
         names = list(arrays)
         points = self.require_points(arrays.pop("points"), "points")
         vectors = [
@@ -295,51 +343,51 @@ class Metric(eqx.Module):
         out = batching.over_points(function, self, *flat)
         return out.reshape((*shape, *out.shape[1:]))[()]
 
+    # --- files ---
 
-def solve_positive(M: Float[Array, "d d"], y: Float[Array, " d"]) -> Float[Array, " d"]:
-    """M⁻¹ y for a positive definite M; NaN for any other, where an LU solve would return a
-    plausible number."""
-    x, pivot = elimination.solve_dense(M, y)
-    return jnp.where(pivot > 0, x, jnp.nan)
+    kinds: ClassVar[dict[str, type["Metric"]]] = {}
+    """Every metric's class by its full name, so that files can name it."""
 
-
-def log_volume(M: Float[Array, "d d"]) -> Float[Array, ""]:
-    """½ log det M."""
-    return jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(M))))
+    def __init_subclass__(cls, **settings: object) -> None:
+        super().__init_subclass__(**settings)
+        Metric.kinds[full_name(cls)] = cls
 
 
-def smallest_eigenvalue(M: Float[Array, "d d"]) -> Float[Array, ""]:
-    """NaN where M is not symmetric."""
-    symmetric = jnp.max(jnp.abs(M - M.T)) <= SYMMETRY_TOLERANCE * jnp.max(jnp.abs(M))
-    return jnp.where(symmetric, jnp.linalg.eigvalsh(M)[0], jnp.nan)
+# Module-level functions, so that compiled code is shared by all metrics of one kind. Points are
+# (m, d).
 
 
-# Module-level functions, so that compiled code is shared by all metrics of one kind. Points are (m,
-# d).
-
-
-def _tensor(metric: Metric, x: Any) -> Any:
+def _tensor(metric: Metric, x: Float[JaxArray, "m d"]) -> Float[JaxArray, "m d d"]:
     lower = metric.lower_along(x)
     return jnp.stack(
         [lower(jnp.broadcast_to(axis, x.shape)) for axis in jnp.eye(x.shape[1])], axis=2
     )
 
 
-def _inner(metric: Metric, x: Any, u: Any, v: Any) -> Any:
+def _inner(
+    metric: Metric,
+    x: Float[JaxArray, "m d"],
+    u: Float[JaxArray, "m d"],
+    v: Float[JaxArray, "m d"],
+) -> Float[JaxArray, " m"]:
     return jnp.sum(u * metric.lower_along(x)(v), axis=1)
 
 
-def _norm(metric: Metric, x: Any, v: Any) -> Any:
+def _norm(
+    metric: Metric, x: Float[JaxArray, "m d"], v: Float[JaxArray, "m d"]
+) -> Float[JaxArray, " m"]:
     return jnp.sqrt(_inner(metric, x, v, v))
 
 
-def _log_volume(metric: Metric, x: Any) -> Any:
+def _log_volume(metric: Metric, x: Float[JaxArray, "m d"]) -> Float[JaxArray, " m"]:
     return metric.log_volume_along(x)
 
 
-def _acceleration(metric: Metric, x: Any, v: Any) -> Any:
+def _acceleration(
+    metric: Metric, x: Float[JaxArray, "m d"], v: Float[JaxArray, "m d"]
+) -> Float[JaxArray, "m d"]:
     return metric.motion_along(x, v)[0]
 
 
-def _smallest_eigenvalue(metric: Metric, x: Any) -> Any:
+def _smallest_eigenvalue(metric: Metric, x: Float[JaxArray, "m d"]) -> Float[JaxArray, " m"]:
     return metric.smallest_eigenvalue_along(x)

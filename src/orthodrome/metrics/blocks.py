@@ -1,15 +1,16 @@
 """Points in blocks of neighbours, so that a sum over what is near touches only that."""
 
-import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
 from scipy.spatial import cKDTree
+
+from orthodrome._types import AnyArray, Array, Count, Float, Int, JaxArray, Number
+from orthodrome.memo import once
 
 BLOCK = 128
 """Points a block: few enough to follow the data closely, enough for a matrix product."""
@@ -24,26 +25,30 @@ ONE_BLOCK = 1024
 """Up to so many points, leaving some of them out does not pay."""
 
 
+Sums = TypeVar("Sums")
+"""Sums over points: an array, or several."""
+
+
 class Blocks(eqx.Module):
     """All points, as B blocks of C points each, in streets of neighbouring blocks, and the boxes
     around both."""
 
-    points: Any
+    points: Array
     """(B, C, D)"""
-    inside: Any
+    inside: Array
     """(B, C): 1, or 0 where the last block is filled up."""
-    block_boxes: Any
+    block_boxes: Array
     """(2, S, 32, D): the low and the high corner of each block's box; the last street may have
     empty ones."""
-    street_boxes: Any
+    street_boxes: Array
     """(2, S, D)"""
-    box: Any
+    box: Array
     """(2, D): around all points."""
 
     @staticmethod
-    def of(points: np.ndarray[Any, Any]) -> "Blocks":
+    def of(points: Array) -> "Blocks":
         """Split the points, again and again, at the median of the widest coordinate."""
-        leaves: list[np.ndarray[Any, Any]] = []
+        leaves: list[Array] = []
         pending = [np.arange(len(points))]
         while pending:
             index = pending.pop()
@@ -66,8 +71,8 @@ class Blocks(eqx.Module):
         return Blocks(blocks, inside, boxes, streets, _around(streets))
 
     def near(
-        self, x: Float[Array, "m D"], sigma: Any, most: Any
-    ) -> tuple[Int[Array, " B"], Int[Array, ""]]:
+        self, x: Float[JaxArray, "m D"], sigma: Number, most: Number
+    ) -> tuple[Int[JaxArray, " B"], Count]:
         """Blocks to sum over for the points x: their numbers first; how many.
 
         A block at the distance r adds at most C r² exp(−r²/2σ²), what its C points would add at the
@@ -77,7 +82,7 @@ class Blocks(eqx.Module):
         """
         low, high = jnp.min(x, axis=0), jnp.max(x, axis=0)
 
-        def far(boxes: Any, points: Any) -> Any:
+        def far(boxes: AnyArray, points: Number) -> JaxArray:
             gap = jnp.maximum(jnp.maximum(boxes[0] - high, low - boxes[1]), 0.0)
             return jnp.sum(gap**2, axis=-1) / sigma**2 > _reach(points * sigma**2, 0.5 * most)
 
@@ -86,8 +91,8 @@ class Blocks(eqx.Module):
         count = jnp.sum(near)
         streets = jnp.nonzero(near, size=S, fill_value=0)[0]
 
-        def visit(k: Any, found: Any) -> Any:
-            which, number = found
+        def visit(k: Count, so_far: tuple[JaxArray, Count]) -> tuple[JaxArray, Count]:
+            which, number = so_far
             numbers = STREET * streets[k] + jnp.arange(STREET)
             near = ~far(self.block_boxes[:, streets[k]], count * STREET * C) & (numbers < B)
             here = numbers[jnp.nonzero(near, size=STREET, fill_value=0)[0]]
@@ -96,25 +101,31 @@ class Blocks(eqx.Module):
         nothing = jnp.zeros((S + 1) * STREET, streets.dtype), jnp.zeros((), count.dtype)
         return jax.lax.fori_loop(0, count, visit, nothing)
 
-    def sum(self, x: Float[Array, "m D"], sigma: Any, most: Any, term: Callable[..., Any]) -> Any:
+    def sum(
+        self,
+        x: Float[JaxArray, "m D"],
+        sigma: Number,
+        most: Number,
+        term: Callable[[JaxArray, JaxArray], Sums],
+    ) -> Sums:
         """Σ term(points (C, D), inside (C,)) over the blocks that are near the points x."""
         which, count = self.near(x, sigma, most)
         shape = jax.eval_shape(term, self.points[0], self.inside[0])
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shape)
 
-        def add(k: Any, total: Any) -> Any:
+        def add(k: Count, total: Sums) -> Sums:
             block = which[k]
             return jax.tree.map(jnp.add, total, term(self.points[block], self.inside[block]))
 
         return jax.lax.fori_loop(0, count, add, zero)
 
 
-def _around(boxes: Any) -> Any:
+def _around(boxes: Array) -> Array:
     """The boxes (2, ..., D) around boxes (2, ..., k, D)."""
     return np.stack([boxes[0].min(axis=-2), boxes[1].max(axis=-2)])
 
 
-def _reach(scale: Any, most: Any) -> Any:
+def _reach(scale: Number, most: Number) -> JaxArray:
     """The u from which on scale · u exp(−u/2) ≤ most; at least 2, where it begins to fall."""
     target = 2 * jnp.log(scale / most)
     # more than the solution of u − 2 log u = target, and so is each of the next
@@ -128,26 +139,17 @@ class Neighbourhood:
     """The blocks of one set of points, ready for compiled code, and the order in which others are
     near each other."""
 
-    def __init__(self, points: np.ndarray[Any, Any]) -> None:
+    def __init__(self, points: Array) -> None:
         self.blocks = Blocks.of(points)
         self._centres = cKDTree(self.blocks.points.mean(axis=1))
 
-    def order(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def order(self, x: Array) -> Array:
         """A permutation of the points x (P, D) that puts those together that are near the same
         block."""
         return np.argsort(self._centres.query(np.nan_to_num(x))[1], kind="stable")
 
 
-def neighbourhood(points: np.ndarray[Any, Any]) -> Neighbourhood | None:
+def neighbourhood(points: Array) -> Neighbourhood | None:
     """The neighbourhood of some points, made once for as long as they live; None if they are
     few."""
-    if len(points) <= ONE_BLOCK:
-        return None
-    key = id(points)
-    if key not in _MADE:
-        _MADE[key] = Neighbourhood(points)
-        weakref.finalize(points, _MADE.pop, key, None)
-    return _MADE[key]
-
-
-_MADE: dict[int, Neighbourhood] = {}
+    return None if len(points) <= ONE_BLOCK else once(points, Neighbourhood)

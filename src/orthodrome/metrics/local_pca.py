@@ -1,38 +1,21 @@
 """The non-parametric metric of the paper (Sec. 4.1): short where the data are, long where they are
 not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
-from scipy.spatial import cKDTree
 
-from orthodrome import _boundary, batching
+from orthodrome import _boundary
+from orthodrome._types import AnyArray, Array, ArrayLike, Float, JaxArray, Scalar
 from orthodrome.metrics import moments
-from orthodrome.metrics.base import Jet, Metric
+from orthodrome.metrics.base import Jet, Lowering, Metric, Motion, Slope
 from orthodrome.metrics.blocks import Blocks, neighbourhood
-
-NEIGHBOURS = 7
-"""The default σ reaches the seventh neighbour of a typical point.
-
-With Gaussian weights that counts some 14 points in two dimensions, enough for a local variance and
-few enough to keep the gaps between the arms of the paper's data sets.
-"""
-
-RIDGE = 0.1
-"""The default ρ, as a fraction of the typical local variance Σ wₙ (xₙ − x)² on the data."""
-
-SIGMA_SAMPLE, RHO_SAMPLE = 10_000, 1000
-"""How many of the data the defaults are chosen by, evenly picked, if there are twice as many."""
-
-ALONE = 1e-6
-"""A local variance below this fraction of σ² is that of points without neighbours: the rule then
-takes σ² itself."""
+from orthodrome.metrics.defaults import choose_rho, choose_sigma
 
 TRUNCATION = 1e-10
 """How much of M may be left out, at most, when far data are not looked at."""
@@ -50,6 +33,13 @@ of nearly the same size then share it."""
 FEW_SLOPES = 8
 """Up to this dimension all slopes of the local variances cost less than a second look at the
 data."""
+
+
+Sums = TypeVar("Sums")
+"""Sums over the data, a row a point: an array, or several."""
+
+Chunk = TypeVar("Chunk")
+"""What is known of some points: arrays with a row for each."""
 
 
 class LocalPCA(Metric):
@@ -71,21 +61,22 @@ class LocalPCA(Metric):
     """
 
     diagonal: ClassVar[bool] = True
+    concurrent: ClassVar[bool] = True
 
-    data: np.ndarray[Any, Any]
-    sigma: np.ndarray[Any, Any]
-    rho: np.ndarray[Any, Any]
-    center: np.ndarray[Any, Any]
-    truncation: np.ndarray[Any, Any]
+    data: Array
+    sigma: Array
+    rho: Array
+    center: Array
+    truncation: Array
     blocks: Blocks | None
     """The data once more, in blocks, where compiled code works on many of them."""
-    absent: np.ndarray[Any, Any] | None
+    absent: Array | None
     """(n,): where compiled code works on few of them, ∞ for rows that only fill the array up, 0 for
     the data."""
 
     def __init__(
         self,
-        data: Any,
+        data: ArrayLike,
         sigma: float | None = None,
         rho: float | None = None,
         truncation: float = TRUNCATION,
@@ -113,27 +104,43 @@ class LocalPCA(Metric):
         )
 
     @property
-    def concurrent(self) -> bool:
-        return True
-
-    @property
     def dim(self) -> int:
         """The number of coordinates."""
         return self.data.shape[-1]
 
     @property
-    def scale(self) -> Any:
+    def scale(self) -> Array:
         """σ: the metric cannot change over less."""
         return self.sigma
 
     @property
-    def features(self) -> Float[Array, "n F"]:
+    def parameters(self) -> dict[str, Array]:
+        """All that it is made of."""
+        return {
+            "data": self.data,
+            "sigma": self.sigma,
+            "rho": self.rho,
+            "truncation": self.truncation,
+        }
+
+    @property
+    def facts(self) -> Sequence[tuple[str, str]]:
+        """The size of the data, σ and ρ."""
+        n, D = self.data.shape
+        return [
+            ("learned from", f"{n} points in {D} dimensions"),
+            ("σ", f"{self.sigma:.4g}"),
+            ("ρ", f"{self.rho:.4g}"),
+        ]
+
+    @property
+    def features(self) -> Float[JaxArray, "n F"]:
         """(n, 2D + 1): 1, the centred data and their squares. Every sum over the data is a product
         with this matrix."""
         centred = jnp.asarray(self.data) - self.center
         return jnp.concatenate([jnp.ones((len(centred), 1)), centred, centred**2], axis=1)
 
-    def variance_at(self, x: Float[Array, " D"]) -> Float[Array, " D"]:
+    def variance_at(self, x: Float[JaxArray, " D"]) -> Float[JaxArray, " D"]:
         """Σₙ wₙ(x) (xₙ − x)² + ρ, the diagonal of M⁻¹.
 
         Squares are expanded, so that both the exponents and the sums are products with `features`;
@@ -153,7 +160,7 @@ class LocalPCA(Metric):
         total, first, second = sums[0], sums[1 : D + 1], sums[D + 1 :]
         return jnp.maximum(second - 2 * x * first + x**2 * total, 0.0) + self.rho
 
-    def _weights_at(self, x: Float[Array, " D"]) -> Float[Array, " n"]:
+    def _weights_at(self, x: Float[JaxArray, " D"]) -> Float[JaxArray, " n"]:
         """wₙ at the point x, centred as the data are."""
         squared_distance = self.features @ jnp.concatenate(
             [jnp.dot(x, x)[None], -2 * x, jnp.ones_like(x)]
@@ -162,15 +169,17 @@ class LocalPCA(Metric):
             squared_distance += self.absent
         return jnp.exp(-squared_distance / (2 * self.sigma**2))
 
-    def tensor_at(self, x: Float[Array, " D"]) -> Float[Array, "D D"]:
+    def tensor_at(self, x: Float[JaxArray, " D"]) -> Float[JaxArray, "D D"]:
         return jnp.diag(1 / self.variance_at(x))
 
     def inner_at(
-        self, x: Float[Array, " D"], u: Float[Array, " D"], v: Float[Array, " D"]
-    ) -> Float[Array, ""]:
+        self, x: Float[JaxArray, " D"], u: Float[JaxArray, " D"], v: Float[JaxArray, " D"]
+    ) -> Scalar:
         return jnp.sum(u * v / self.variance_at(x))
 
-    def acceleration_at(self, x: Float[Array, " D"], v: Float[Array, " D"]) -> Float[Array, " D"]:
+    def acceleration_at(
+        self, x: Float[JaxArray, " D"], v: Float[JaxArray, " D"]
+    ) -> Float[JaxArray, " D"]:
         """With S = variance: c'' = S ∘ (v ∘ D_v S / S² − ½ ∇ₓ(S·q)), q = (v / S)² held fixed: O(nD)
         a point."""
         S, dS = jax.jvp(self.variance_at, (x,), (v,))
@@ -178,16 +187,16 @@ class LocalPCA(Metric):
         (slope,) = pull((v / S) ** 2)
         return v * dS / S - 0.5 * S * slope
 
-    def lower_at(self, x: Float[Array, " D"], v: Float[Array, " D"]) -> Float[Array, " D"]:
+    def lower_at(self, x: Float[JaxArray, " D"], v: Float[JaxArray, " D"]) -> Float[JaxArray, " D"]:
         return v / self.variance_at(x)
 
-    def raise_at(self, x: Float[Array, " D"], p: Float[Array, " D"]) -> Float[Array, " D"]:
+    def raise_at(self, x: Float[JaxArray, " D"], p: Float[JaxArray, " D"]) -> Float[JaxArray, " D"]:
         return self.variance_at(x) * p
 
-    def log_volume_at(self, x: Float[Array, " D"]) -> Float[Array, ""]:
+    def log_volume_at(self, x: Float[JaxArray, " D"]) -> Scalar:
         return -0.5 * jnp.sum(jnp.log(self.variance_at(x)))
 
-    def smallest_eigenvalue_at(self, x: Float[Array, " D"]) -> Float[Array, ""]:
+    def smallest_eigenvalue_at(self, x: Float[JaxArray, " D"]) -> Scalar:
         return 1 / jnp.max(self.variance_at(x))
 
     # --- many points at once ---
@@ -204,36 +213,36 @@ class LocalPCA(Metric):
         filled = eqx.tree_at(lambda metric: metric.data, self, self.data[rows])
         return eqx.tree_at(lambda metric: metric.absent, filled, absent, is_leaf=_is_none)
 
-    def order(self, points: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    def order(self, points: Array) -> Array | None:
         near = neighbourhood(self.data)
         return None if near is None else near.order(points)
 
-    def lower_along(self, x: Float[Array, "m D"]) -> Callable[[Any], Any]:
+    def lower_along(self, x: Float[JaxArray, "m D"]) -> Lowering:
         S = self._in_chunks(self._variances, x)
         return lambda u: u / S
 
-    def raise_along(self, x: Float[Array, "m D"], p: Float[Array, "m D"]) -> Float[Array, "m D"]:
+    def raise_along(
+        self, x: Float[JaxArray, "m D"], p: Float[JaxArray, "m D"]
+    ) -> Float[JaxArray, "m D"]:
         return self._in_chunks(self._variances, x) * p
 
-    def log_volume_along(self, x: Float[Array, "m D"]) -> Float[Array, " m"]:
+    def log_volume_along(self, x: Float[JaxArray, "m D"]) -> Float[JaxArray, " m"]:
         return -0.5 * jnp.sum(jnp.log(self._in_chunks(self._variances, x)), axis=1)
 
-    def smallest_eigenvalue_along(self, x: Float[Array, "m D"]) -> Float[Array, " m"]:
+    def smallest_eigenvalue_along(self, x: Float[JaxArray, "m D"]) -> Float[JaxArray, " m"]:
         return 1 / jnp.max(self._in_chunks(self._variances, x), axis=1)
 
-    def motion_along(
-        self, x: Float[Array, "m D"], v: Float[Array, "m D"]
-    ) -> tuple[Any, Callable[[Any], Any]]:
+    def motion_along(self, x: Float[JaxArray, "m D"], v: Float[JaxArray, "m D"]) -> Motion:
         f, S = self._in_chunks(self._motions, x, v)
         return f, lambda u: u / S
 
-    def slope_along(self, x: Float[Array, "m D"], v: Float[Array, "m D"]) -> tuple[Any, Any, Any]:
+    def slope_along(self, x: Float[JaxArray, "m D"], v: Float[JaxArray, "m D"]) -> Slope:
         return self._in_chunks(self._slopes, x, v)
 
-    def jet_along(self, x: Float[Array, "m D"], v: Float[Array, "m D"]) -> Jet:
+    def jet_along(self, x: Float[JaxArray, "m D"], v: Float[JaxArray, "m D"]) -> Jet:
         return self._in_chunks(self._jets, x, v)
 
-    def _in_chunks(self, function: Callable[..., Any], *arrays: Any) -> Any:
+    def _in_chunks(self, function: Callable[..., Chunk], *arrays: JaxArray) -> Chunk:
         """The function of some points, for so many of them at a time that all it needs stays in the
         cache."""
         m = len(arrays[0])
@@ -247,7 +256,9 @@ class LocalPCA(Metric):
         out = jax.lax.map(lambda chunk: function(*chunk), chunks)
         return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:m], out)
 
-    def _sum(self, x: Any, columns: Callable[[Any, Any], Any]) -> Any:
+    def _sum(
+        self, x: Float[JaxArray, "m D"], columns: Callable[[JaxArray, JaxArray], Sums]
+    ) -> tuple[Float[JaxArray, "m D"], Sums]:
         """Σₙ columns(wₙ, yₙ) for the points x, where y and x are measured from the middle of x; and
         that x.
 
@@ -267,7 +278,7 @@ class LocalPCA(Metric):
         x = x - middle
         half = 0.5 * jnp.sum(x**2, axis=1)
 
-        def term(data: Any, inside: Any) -> Any:
+        def term(data: AnyArray, inside: AnyArray) -> Sums:
             y = data - middle
             squares = (
                 jnp.sum(y**2, axis=1)
@@ -282,18 +293,20 @@ class LocalPCA(Metric):
             return x, term(self.data, None)
         return x, self.blocks.sum(points, self.sigma, self.truncation * self.rho, term)
 
-    def _variances(self, x: Any) -> Any:
+    def _variances(self, x: Float[JaxArray, "m D"]) -> Float[JaxArray, "m D"]:
         x, sums = self._sum(x, lambda w, y: w @ moments.with_squares(y))
         return jnp.maximum(self._about(x, sums)[2], 0.0) + self.rho
 
-    def _motions(self, x: Any, v: Any) -> tuple[Any, Any]:
+    def _motions(
+        self, x: Float[JaxArray, "m D"], v: Float[JaxArray, "m D"]
+    ) -> tuple[JaxArray, JaxArray]:
         """f and the local variances S: with q = (v/S)², f = v ∘ (∂S v) / S − ½ S ∘ (∂Sᵀ q)."""
         D = x.shape[1]
         if D <= FEW_SLOPES:
             x, raw = self._sum(x, lambda w, y: w @ moments.monomials(y, 3))
             return jax.vmap(self._motion)(x, v, raw)
 
-        def both(w: Any, y: Any) -> Any:
+        def both(w: JaxArray, y: JaxArray) -> tuple[JaxArray, JaxArray]:
             features = moments.with_squares(y)
             return w @ features, (w * (v @ y.T)) @ features
 
@@ -306,7 +319,7 @@ class LocalPCA(Metric):
         along = turned / self.sigma**2 - 2 * v * first
         return v * along / S - 0.5 * S * self._pulled(start, x, (v / S) ** 2, first), S
 
-    def _slopes(self, x: Any, v: Any) -> tuple[Any, Any, Any]:
+    def _slopes(self, x: Float[JaxArray, "m D"], v: Float[JaxArray, "m D"]) -> Slope:
         """½ Σ v²/S, and its derivatives by x and v."""
         start = x
         x, sums = self._sum(x, lambda w, y: w @ moments.with_squares(y))
@@ -318,28 +331,38 @@ class LocalPCA(Metric):
             v / S,
         )
 
-    def _about(self, x: Any, sums: Any) -> tuple[Any, Any, Any]:
+    def _about(
+        self, x: Float[JaxArray, "m D"], sums: Float[JaxArray, "m F"]
+    ) -> tuple[JaxArray, JaxArray, JaxArray]:
         """Σ w, Σ w r and Σ w r² from sums over the columns 1, y, y²."""
         total, first, second = jnp.split(sums, [1, 1 + x.shape[1]], axis=1)
         return total, first - x * total, moments.square_about(x, total, first, second)
 
-    def _pulled(self, start: Any, x: Any, q: Any, first: Any) -> Any:
+    def _pulled(
+        self,
+        start: Float[JaxArray, "m D"],
+        x: Float[JaxArray, "m D"],
+        q: Float[JaxArray, "m D"],
+        first: Float[JaxArray, "m D"],
+    ) -> Float[JaxArray, "m D"]:
         """Σᵢ qᵢ ∂Sᵢ, where x is `start` seen from the middle, and first is Σ w r."""
 
-        def pulled(w: Any, y: Any) -> Any:
+        def pulled(w: JaxArray, y: JaxArray) -> JaxArray:
             a = q @ (y**2).T - (2 * x * q) @ y.T + jnp.sum(x**2 * q, axis=1, keepdims=True)
             return (w * a) @ jnp.concatenate([jnp.ones((len(y), 1)), y], axis=1)
 
         _, pull = self._sum(start, pulled)
         return (pull[:, 1:] - x * pull[:, :1]) / self.sigma**2 - 2 * q * first
 
-    def _motion(self, x: Any, v: Any, raw: Any) -> tuple[Any, Any]:
+    def _motion(
+        self, x: Float[JaxArray, " D"], v: Float[JaxArray, " D"], raw: Float[JaxArray, " F"]
+    ) -> tuple[JaxArray, JaxArray]:
         m = moments.about(x, *moments.tables(raw, len(x), 3))
         S = jnp.maximum(jnp.diagonal(m.second), 0.0) + self.rho
         slope = m.third / self.sigma**2 - 2 * jnp.diag(m.first)  # ∂Sᵢ/∂xⱼ
         return v * (slope @ v) / S - 0.5 * S * ((v / S) ** 2 @ slope), S
 
-    def _jets(self, x: Any, v: Any) -> Jet:
+    def _jets(self, x: Float[JaxArray, "m D"], v: Float[JaxArray, "m D"]) -> Jet:
         """Closed forms (docs/derivations/energy.md) from moments of the data up to the fourth
         order."""
         D = x.shape[1]
@@ -357,7 +380,7 @@ class LocalPCA(Metric):
             of_a = jax.vmap(moments.weighed)(x, q, *tables)
         else:
 
-            def again(w: Any, y: Any) -> Any:
+            def again(w: JaxArray, y: JaxArray) -> JaxArray:
                 a = q @ (y**2).T - (2 * x * q) @ y.T + jnp.sum(x**2 * q, axis=1, keepdims=True)
                 return (w * a) @ moments.monomials(y, 2)
 
@@ -365,7 +388,15 @@ class LocalPCA(Metric):
         second_a = jax.vmap(moments.second_about)(x, *of_a)
         return jax.vmap(self._jet)(v, q, S, m, of_a[0], second_a)
 
-    def _jet(self, v: Any, q: Any, S: Any, m: moments.Moments, total_a: Any, second_a: Any) -> Jet:
+    def _jet(
+        self,
+        v: Float[JaxArray, " D"],
+        q: Float[JaxArray, " D"],
+        S: Float[JaxArray, " D"],
+        m: moments.Moments,
+        total_a: Scalar,
+        second_a: Float[JaxArray, "D D"],
+    ) -> Jet:
         slope = m.third / self.sigma**2 - 2 * jnp.diag(m.first)  # ∂Sᵢ/∂xⱼ
         bend = (  # Σᵢ qᵢ ∂²Sᵢ
             second_a / self.sigma**4
@@ -379,15 +410,12 @@ class LocalPCA(Metric):
     def smoother(self, factor: float) -> "LocalPCA":
         return eqx.tree_at(lambda metric: metric.sigma, self, np.asarray(factor * self.sigma))
 
-    def prior_covariance(self, dim: int) -> np.ndarray[Any, Any]:
-        return np.atleast_2d(np.cov(self.data, rowvar=False))
-
     def __repr__(self) -> str:
         n, D = self.data.shape
         return f"LocalPCA({n} points in {D} dimensions, sigma={self.sigma:.4g}, rho={self.rho:.4g})"
 
 
-def _is_none(leaf: Any) -> bool:
+def _is_none(leaf: object) -> bool:
     return leaf is None
 
 
@@ -395,30 +423,3 @@ def _round(n: int) -> int:
     """The size of the array that compiled code takes so many data in."""
     step = FEW_DATA if n <= 2 * FEW_DATA else 1 << (n - 1).bit_length() - 4
     return -(-n // step) * step
-
-
-def choose_sigma(data: np.ndarray[Any, Any]) -> float:
-    """The median, over the data, of the distance to the seventh neighbour that is not the point
-    itself."""
-    k = min(NEIGHBOURS, len(data) - 1)
-    sample = data[:: max(1, len(data) // SIGMA_SAMPLE)]
-    distances = np.asarray(cKDTree(data).query(sample, k=k + 1)[0])
-    sigma = float(np.median(distances[:, -1]))
-    if sigma > 0:
-        return sigma
-    apart = distances[distances > 0]  # most points are repeated: take the neighbours that differ
-    return float(np.median(apart)) if len(apart) else float(np.linalg.norm(np.ptp(data, axis=0)))
-
-
-def choose_rho(metric: LocalPCA) -> float:
-    """A tenth of the median local variance at the data: small against the metric there, large
-    enough to bound it."""
-    sample = metric.data[:: max(1, len(metric.data) // RHO_SAMPLE)]
-    # a constant column has none of its own
-    local = (batching.over_points(_variances, metric, sample) - metric.rho).mean(axis=1)
-    typical, reach = float(np.median(local)), float(metric.sigma) ** 2
-    return RIDGE * (typical if typical > ALONE * reach else reach)
-
-
-def _variances(metric: LocalPCA, x: Any) -> Any:
-    return metric.raise_along(x, jnp.ones_like(x))

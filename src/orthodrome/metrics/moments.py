@@ -2,11 +2,12 @@
 about another point."""
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+
+from orthodrome._types import Array, Float, JaxArray, Scalar
 
 FEW = 4
 """Up to this dimension all moments of the fourth order cost less than a second look at the data."""
@@ -15,17 +16,23 @@ FEW = 4
 class Moments(NamedTuple):
     """Of the weighed data about one point, r = y − x."""
 
-    total: Any
+    total: Scalar
     """Σ w"""
-    first: Any
-    """Σ w r, (D,)"""
-    second: Any
-    """Σ w r rᵀ, (D, D)"""
-    third: Any
-    """Σ w rᵢ² rⱼ, (D, D)"""
+    first: Float[JaxArray, " D"]
+    """Σ w r"""
+    second: Float[JaxArray, "D D"]
+    """Σ w r rᵀ"""
+    third: Float[JaxArray, "D D"]
+    """Σ w rᵢ² rⱼ"""
 
 
-def about(x: Any, one: Any, y: Any, yy: Any, yyy: Any) -> Moments:
+def about(
+    x: Float[JaxArray, " D"],
+    one: Scalar,
+    y: Float[JaxArray, " D"],
+    yy: Float[JaxArray, "D D"],
+    yyy: JaxArray,
+) -> Moments:
     """From moments about the origin: Σ w, Σ w y, Σ w y yᵀ and Σ w yᵢ yⱼ yₖ, or only the Σ w yᵢ² yⱼ
     of them."""
     first, squares = y - one * x, jnp.diagonal(yy)
@@ -40,12 +47,22 @@ def about(x: Any, one: Any, y: Any, yy: Any, yyy: Any) -> Moments:
     return Moments(one, first, second_about(x, one, y, yy), third)
 
 
-def second_about(x: Any, one: Any, y: Any, yy: Any) -> Any:
+def second_about(
+    x: Float[JaxArray, " D"], one: Scalar, y: Float[JaxArray, " D"], yy: Float[JaxArray, "D D"]
+) -> Float[JaxArray, "D D"]:
     """Σ w (y − x)(y − x)ᵀ from Σ w, Σ w y and Σ w y yᵀ."""
     return yy - jnp.outer(x, y) - jnp.outer(y - one * x, x)
 
 
-def weighed(x: Any, q: Any, one: Any, y: Any, yy: Any, yyy: Any, yyyy: Any) -> list[Any]:
+def weighed(
+    x: Float[JaxArray, " D"],
+    q: Float[JaxArray, " D"],
+    one: Scalar,
+    y: Float[JaxArray, " D"],
+    yy: Float[JaxArray, "D D"],
+    yyy: Float[JaxArray, "D D D"],
+    yyyy: Float[JaxArray, "D D D"],
+) -> list[JaxArray]:
     """Σ w a, Σ w a y and Σ w a y yᵀ with a = Σᵢ qᵢ (yᵢ − xᵢ)²."""
     qx, qxx = 2 * q * x, q @ x**2
     return [
@@ -55,17 +72,17 @@ def weighed(x: Any, q: Any, one: Any, y: Any, yy: Any, yyy: Any, yyyy: Any) -> l
     ]
 
 
-def square_about(x: Any, one: Any, y: Any, yy: Any) -> Any:
+def square_about(x: JaxArray, one: JaxArray, y: JaxArray, yy: JaxArray) -> JaxArray:
     """Σ w (y − x)² from Σ w, Σ w y and Σ w y²."""
     return yy - 2 * x * y + x**2 * one
 
 
-def with_squares(y: Float[Array, "n D"]) -> Float[Array, "n F"]:
+def with_squares(y: Float[JaxArray, "n D"]) -> Float[JaxArray, "n F"]:
     """Columns 1, yᵢ, yᵢ²."""
     return jnp.concatenate([jnp.ones((len(y), 1)), y, y**2], axis=1)
 
 
-def monomials(y: Float[Array, "n D"], order: int) -> Float[Array, "n F"]:
+def monomials(y: Float[JaxArray, "n D"], order: int) -> Float[JaxArray, "n F"]:
     """Columns of products of up to so many coordinates: all that `tables` needs.
 
     1, yᵢ, yᵢ yⱼ; of the third order yᵢ² yⱼ, or yᵢ yⱼ yₖ if there is a fourth, which is yᵢ² yⱼ yₖ.
@@ -75,14 +92,14 @@ def monomials(y: Float[Array, "n D"], order: int) -> Float[Array, "n F"]:
         i, j = np.triu_indices(D)
         third = [((y**2)[:, :, None] * y[:, None, :]).reshape(n, -1)] if order == 3 else []
         return jnp.concatenate([jnp.ones((n, 1)), y, y[:, i] * y[:, j], *third], axis=1)
-    done: dict[tuple[int, ...], Any] = {(): jnp.ones(n)}
+    done: dict[tuple[int, ...], JaxArray] = {(): jnp.ones(n)}
     monomials, _ = _without_repetition(D, order)
     for monomial in monomials[1:]:
         done[monomial] = done[monomial[:-1]] * y[:, monomial[-1]]
     return jnp.stack([done[monomial] for monomial in monomials], axis=1)
 
 
-def tables(raw: Float[Array, " F"], dim: int, order: int) -> list[Any]:
+def tables(raw: Float[JaxArray, " F"], dim: int, order: int) -> list[JaxArray]:
     """Sums over the columns of `monomials`, as tensors."""
     if dim > FEW:
         i, j = np.triu_indices(dim)
@@ -94,9 +111,7 @@ def tables(raw: Float[Array, " F"], dim: int, order: int) -> list[Any]:
 
 
 @lru_cache
-def _without_repetition(
-    dim: int, order: int
-) -> tuple[list[tuple[int, ...]], list[np.ndarray[Any, Any]]]:
+def _without_repetition(dim: int, order: int) -> tuple[list[tuple[int, ...]], list[Array]]:
     """Each monomial once, as a sorted tuple of coordinates, and where the tables find their
     entries."""
     axes = range(dim)

@@ -1,17 +1,19 @@
 """Metrics that a map into a larger space induces: a surface, a decoder, a stochastic generator."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Var
-from jaxtyping import Array, Float
 
-from orthodrome import _boundary, batching
-from orthodrome.metrics.base import Jet, Metric, log_volume, smallest_eigenvalue, solve_positive
+from orthodrome import _boundary
+from orthodrome._types import Array, ArrayLike, Float, JaxArray, Map, Scalar
+from orthodrome.memo import once
+from orthodrome.metrics.base import Jet, Lowering, Metric, Motion, Slope
+from orthodrome.metrics.positive import log_volume, smallest_eigenvalue, solve_positive
 from orthodrome.metrics.tensor import output_shape
 
 CHUNK = 2**22
@@ -25,6 +27,9 @@ map's widest layer: they should stay in a core's cache."""
 
 LOOPS = "scan", "while"
 """What JAX calls them."""
+
+Rows = TypeVar("Rows")
+"""Arrays with a row for each point."""
 
 
 class Pullback(Metric):
@@ -50,19 +55,19 @@ class Pullback(Metric):
         "where the map is flat, pass a ridge; else mend the map or leave those points out"
     )
 
-    mean: Callable[[Any], Any]
-    std: Callable[[Any], Any] | None
+    mean: Map
+    std: Map | None
     ambient: Any
     """Weights, flattened, or a metric, or None."""
-    ridge: Any
+    ridge: Array | None
     """None for zero."""
 
     def __init__(
         self,
-        mean: Callable[[Any], Any],
-        std: Callable[[Any], Any] | None = None,
+        mean: Map,
+        std: Map | None = None,
         *,
-        ambient: Any = None,
+        ambient: ArrayLike | Metric | None = None,
         ridge: float = 0.0,
     ) -> None:
         if any(kind.__module__.startswith("torch.") for kind in type(mean).__mro__):
@@ -88,16 +93,14 @@ class Pullback(Metric):
 
     @property
     def concurrent(self) -> bool:
-        parts = [self.mean] + [
-            part for part in (self.std, self.ambient) if callable(part) or isinstance(part, Metric)
-        ]
-        return all(getattr(part, "concurrent", False) for part in parts)
+        parts = (self.mean, self.std, self.ambient)
+        return all(_concurrent(part) for part in parts if callable(part))
 
     @property
     def embedded(self) -> bool:
         return not isinstance(self.ambient, Metric)
 
-    def embed_at(self, x: Float[Array, " d"]) -> Float[Array, " D"]:
+    def embed_at(self, x: Float[JaxArray, " d"]) -> Float[JaxArray, " D"]:
         """The map whose Euclidean pullback this is, unless the ambient metric varies: its output,
         flattened, with whatever else costs something beneath it: the standard deviations, and
         √ridge · x."""
@@ -109,30 +112,36 @@ class Pullback(Metric):
             parts.append(jnp.sqrt(jnp.asarray(self.ridge, x.dtype)) * x)
         return jnp.concatenate(parts)
 
-    def _weights_at(self, x: Float[Array, " d"]) -> Float[Array, " D"]:
+    def _weights_at(self, x: Float[JaxArray, " d"]) -> Float[JaxArray, " D"]:
         """What the ambient metric says a step in each coordinate of `embed_at` costs."""
         y = jnp.ravel(jnp.asarray(self.mean(x), dtype=x.dtype))
         costs = self.ambient.lower_at(y, jnp.ones_like(y))
         costs = [costs] if self.std is None else [costs, costs]
         return jnp.concatenate([*costs, jnp.ones_like(x)] if self.ridge is not None else costs)
 
-    def _square(self, x: Any, J: Any) -> Any:
+    def _square(
+        self, x: Float[JaxArray, " d"], J: Float[JaxArray, "D d"]
+    ) -> Float[JaxArray, "d d"]:
         """Jᵀ A J."""
         return J.T @ J if self.embedded else (J.T * self._weights_at(x)) @ J
 
-    def tensor_at(self, x: Float[Array, " d"]) -> Float[Array, "d d"]:
+    def tensor_at(self, x: Float[JaxArray, " d"]) -> Float[JaxArray, "d d"]:
         return self._square(x, jax.jacfwd(self.embed_at)(x))
 
     def inner_at(
-        self, x: Float[Array, " d"], u: Float[Array, " d"], v: Float[Array, " d"]
-    ) -> Float[Array, ""]:
+        self, x: Float[JaxArray, " d"], u: Float[JaxArray, " d"], v: Float[JaxArray, " d"]
+    ) -> Scalar:
         _, push = jax.linearize(self.embed_at, x)
         return push(u) @ push(v) if self.embedded else push(u) @ (self._weights_at(x) * push(v))
 
-    def acceleration_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
+    def acceleration_at(
+        self, x: Float[JaxArray, " d"], v: Float[JaxArray, " d"]
+    ) -> Float[JaxArray, " d"]:
         return self._motion_at(x, v)[0]
 
-    def _motion_at(self, x: Any, v: Any) -> tuple[Any, Any]:
+    def _motion_at(
+        self, x: Float[JaxArray, " d"], v: Float[JaxArray, " d"]
+    ) -> tuple[JaxArray, JaxArray]:
         """c'' and M. c'' = −M⁻¹ Jᵀ g''[v, v]: d passes for J and one of second order
         (docs/derivations/pullback.md)."""
         J, bend = jax.jacfwd(self.embed_at)(x), self._bend_at(x, v)
@@ -144,12 +153,12 @@ class Pullback(Metric):
         lift = jax.grad(lambda y: 0.5 * self._weights_at(y) @ push**2)(x)
         return solve_positive(M, lift - J.T @ (costs * bend + change * push)), M
 
-    def _bend_at(self, x: Any, v: Any) -> Any:
+    def _bend_at(self, x: Float[JaxArray, " d"], v: Float[JaxArray, " d"]) -> Float[JaxArray, " D"]:
         """g''[v, v]."""
         velocity = lambda y: jax.jvp(self.embed_at, (y,), (v,))[1]
         return jax.jvp(velocity, (x,), (v,))[1]
 
-    def variation_at(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Jet:
+    def variation_at(self, x: Float[JaxArray, " d"], v: Float[JaxArray, " d"]) -> Jet:
         """As in `Metric`; in a Euclidean space without third derivatives
         (docs/derivations/pullback.md)."""
         if not self.embedded:
@@ -159,7 +168,7 @@ class Pullback(Metric):
         # the acceleration in the large space, normal to the surface
         across = bend - J @ solve_positive(M, J.T @ bend)
 
-        def along(y: Any) -> tuple[Any, Any]:
+        def along(y: JaxArray) -> tuple[JaxArray, JaxArray]:
             g = lambda z: jax.jvp(self.embed_at, (z,), (v,))
             return g(y)[1], jax.vjp(self.embed_at, y)[1](across)[0]
 
@@ -176,21 +185,21 @@ class Pullback(Metric):
 
     # --- many points: as many at once as their Jacobians have room ---
 
-    def lower_along(self, x: Float[Array, "m d"]) -> Callable[[Any], Any]:
+    def lower_along(self, x: Float[JaxArray, "m d"]) -> Lowering:
         M = self._each(self.tensor_at, x)
         return lambda u: jnp.einsum("mij,mj->mi", M, u)
 
-    def motion_along(
-        self, x: Float[Array, "m d"], v: Float[Array, "m d"]
-    ) -> tuple[Any, Callable[[Any], Any]]:
+    def motion_along(self, x: Float[JaxArray, "m d"], v: Float[JaxArray, "m d"]) -> Motion:
         f, M = self._each(self._motion_at, x, v)
         return f, lambda u: jnp.einsum("mij,mj->mi", M, u)
 
-    def launch_along(self, x: Float[Array, "m d"], p: Float[Array, "m d"]) -> tuple[Any, Any]:
+    def launch_along(
+        self, x: Float[JaxArray, "m d"], p: Float[JaxArray, "m d"]
+    ) -> tuple[JaxArray, JaxArray]:
         if not self.embedded:
             return super().launch_along(x, p)
 
-        def launch(x: Any, p: Any) -> tuple[Any, Any]:
+        def launch(x: JaxArray, p: JaxArray) -> tuple[JaxArray, JaxArray]:
             J = jax.jacfwd(self.embed_at)(x)
             M = J.T @ J
             v = solve_positive(M, p)
@@ -198,36 +207,38 @@ class Pullback(Metric):
 
         return self._each(launch, x, p)
 
-    def raise_along(self, x: Float[Array, "m d"], p: Float[Array, "m d"]) -> Float[Array, "m d"]:
+    def raise_along(
+        self, x: Float[JaxArray, "m d"], p: Float[JaxArray, "m d"]
+    ) -> Float[JaxArray, "m d"]:
         return self._each(self.raise_at, x, p)
 
-    def slope_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> tuple[Any, Any, Any]:
+    def slope_along(self, x: Float[JaxArray, "m d"], v: Float[JaxArray, "m d"]) -> Slope:
         return self._each(self.slope_at, x, v)
 
-    def jet_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> Jet:
+    def jet_along(self, x: Float[JaxArray, "m d"], v: Float[JaxArray, "m d"]) -> Jet:
         return self._each(self.jet_at, x, v)
 
-    def variation_along(self, x: Float[Array, "m d"], v: Float[Array, "m d"]) -> Jet:
+    def variation_along(self, x: Float[JaxArray, "m d"], v: Float[JaxArray, "m d"]) -> Jet:
         return self._each(self.variation_at, x, v)
 
-    def log_volume_along(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+    def log_volume_along(self, x: Float[JaxArray, "m d"]) -> Float[JaxArray, " m"]:
         return jax.lax.map(log_volume, self._each(self.tensor_at, x))
 
-    def smallest_eigenvalue_along(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+    def smallest_eigenvalue_along(self, x: Float[JaxArray, "m d"]) -> Float[JaxArray, " m"]:
         # one by one: see `concurrent`
         return jax.lax.map(smallest_eigenvalue, self._each(self.tensor_at, x))
 
-    def _each(self, function: Callable[..., Any], *rows: Any) -> Any:
+    def _each(self, function: Callable[..., Rows], *rows: JaxArray) -> Rows:
         return in_chunks(function, self.at_once(rows[0].shape[-1]), *rows)
 
     def at_once(self, dim: int) -> int:
-        return max(1, CACHED // batching.once(self, _derivatives, dim))
+        return max(1, CACHED // once(self, _derivatives, dim))
 
     def room(self, dim: int) -> int:
         """How many Jacobians may be held at once, with all that goes before them in a network."""
-        return max(1, CHUNK // batching.once(self, _derivatives, dim))
+        return max(1, CHUNK // once(self, _derivatives, dim))
 
-    def require_points(self, value: Any, name: str) -> np.ndarray[Any, Any]:
+    def require_points(self, value: ArrayLike, name: str) -> Array:
         points = _boundary.as_points(value, name, getattr(self.mean, "dim", None))
         d = points.shape[-1]
         shapes = [
@@ -264,20 +275,20 @@ def _derivatives(metric: Pullback, dim: int) -> int:
 class _InSingle(eqx.Module):
     """A map in single precision: several times faster, if it has much to do."""
 
-    map: Callable[[Any], Any]
+    map: Map
 
     @property
     def concurrent(self) -> bool:
-        return getattr(self.map, "concurrent", False)
+        return _concurrent(self.map)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Float[JaxArray, " d"]) -> JaxArray:
         return jnp.asarray(self.map(x.astype(jnp.float32)), x.dtype)
 
 
-def widest(g: Callable[[Any], Any], dim: int) -> int:
+def widest(g: Map, dim: int) -> int:
     """The size of the largest array that a function of one point makes of it on its way."""
 
-    def largest(program: Any, moving: list[bool]) -> int:
+    def largest(program: Jaxpr, moving: list[bool]) -> int:
         """Of those that depend on the inputs marked as moving: weights do not."""
         depends = {var for var, moves in zip(program.invars, moving, strict=True) if moves}
         sizes = [1]
@@ -285,7 +296,7 @@ def widest(g: Callable[[Any], Any], dim: int) -> int:
             moving = [isinstance(var, Var) and var in depends for var in step.invars]
             if any(moving):
                 depends.update(step.outvars)
-                sizes += [var.aval.size for var in step.outvars]
+                sizes += [var.aval.size for var in step.outvars]  # type: ignore[attr-defined]
                 for part in filter(_program, jax.tree.leaves(step.params, is_leaf=_program)):
                     inner = getattr(part, "jaxpr", part)
                     # a part takes the last of the step's inputs; in a loop, what does not move at
@@ -298,18 +309,18 @@ def widest(g: Callable[[Any], Any], dim: int) -> int:
     return largest(program, [True])
 
 
-def _program(value: Any) -> bool:
+def _program(value: object) -> bool:
     return isinstance(value, Jaxpr | ClosedJaxpr)
 
 
-def in_chunks(function: Callable[..., Any], room: int, *rows: Any) -> Any:
+def in_chunks(function: Callable[..., Rows], room: int, *rows: JaxArray) -> Rows:
     """The function of one row for all rows, so many at once."""
     if len(rows[0]) <= room:
         return jax.vmap(function)(*rows)
     return jax.lax.map(lambda row: function(*row), rows, batch_size=room if room > 1 else None)
 
 
-def _require_ambient(ambient: Any) -> Any:
+def _require_ambient(ambient: ArrayLike | Metric | None) -> Array | Metric | None:
     if ambient is None:
         return None
     if isinstance(ambient, Metric):
@@ -329,5 +340,11 @@ def _require_ambient(ambient: Any) -> Any:
     return weights
 
 
-def _name(thing: Any) -> str:
+def _concurrent(map_: object) -> bool:
+    """Whether a map, or an ambient metric, says that it may run in several threads (see
+    `Metric`)."""
+    return bool(getattr(map_, "concurrent", False))
+
+
+def _name(thing: object) -> str:
     return getattr(thing, "__name__", type(thing).__name__)

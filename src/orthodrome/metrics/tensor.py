@@ -1,14 +1,11 @@
 """A metric given by its own formula."""
 
-from collections.abc import Callable
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from orthodrome import _boundary
+from orthodrome._types import Float, JaxArray, Map
 from orthodrome.metrics.base import Metric
 
 
@@ -20,10 +17,10 @@ class MetricTensor(Metric):
     x[1] ** 2, dim=2)`.
     """
 
-    function: Callable[[Any], Any]
+    function: Map
     size: int = eqx.field(static=True)
 
-    def __init__(self, function: Callable[[Any], Any], dim: int) -> None:
+    def __init__(self, function: Map, dim: int) -> None:
         self.function = _boundary.require_callable(function, "function")
         self.size = _boundary.as_count(dim, "dim", 1)
         shape = output_shape(function, self.size, "function")
@@ -44,11 +41,11 @@ class MetricTensor(Metric):
         """The number of coordinates."""
         return self.size
 
-    def tensor_at(self, x: Float[Array, " d"]) -> Float[Array, "d d"]:
+    def tensor_at(self, x: Float[JaxArray, " d"]) -> Float[JaxArray, "d d"]:
         return jnp.asarray(self.function(x), dtype=x.dtype)
 
 
-def output_shape(function: Callable[[Any], Any], dim: int, name: str) -> tuple[int, ...]:
+def output_shape(function: Map, dim: int, name: str) -> tuple[int, ...]:
     """The shape that `function` returns for one point of `dim` coordinates, found without computing
     anything."""
     with _boundary.double_precision():

@@ -19,12 +19,11 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from orthodrome import _boundary
+from orthodrome._types import Array
 from orthodrome.metrics import Pullback
 from orthodrome.models import losses, training
 from orthodrome.models.networks import ACTIVATIONS, MLP, Encoder, Mean, NetworkStd, RBFStd
 from orthodrome.progress import bars
-
-Array = np.ndarray[Any, Any]
 
 MODEL, FORMAT = "orthodrome.VAE", 1
 """What a file says it holds, and the version of its layout."""

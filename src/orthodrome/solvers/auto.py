@@ -7,22 +7,16 @@ from typing import Any
 import numpy as np
 
 from orthodrome import _boundary, elements
+from orthodrome._types import Array
 from orthodrome.curves import Curve, PiecewiseCurve
+from orthodrome.discretisation import Discretisation, discretise
 from orthodrome.judging import RTOL, judge
 from orthodrome.metrics import Metric
-from orthodrome.solvers.base import Array, Others, Solution, Solver, moved
-from orthodrome.solvers.energy import Energy, descend, first_velocity
+from orthodrome.solvers.base import Geodesics, Solution, Solver, moved
+from orthodrome.solvers.descent import descend, first_velocity
+from orthodrome.solvers.energy import Energy
 from orthodrome.solvers.graph import require_nodes, roads_of
-from orthodrome.solvers.polishing import (
-    DEGREE,
-    ELEMENTS,
-    FEW_ELEMENTS,
-    MAX_ITER,
-    TOL,
-    Found,
-    best_and_rest,
-    polish,
-)
+from orthodrome.solvers.polishing import DEGREE, MAX_ITER, TOL, best_and_rest, polish
 from orthodrome.solvers.search import Search, distinct
 from orthodrome.status import Status
 
@@ -30,10 +24,16 @@ NEAR = 1e-8
 """Points nearer to each other than this, relative to their coordinates, are joined by a straight
 line if the judge agrees: rounding leaves no digits to descend with."""
 
+GIVEN_POINTS = 4 * Discretisation.elements + 1
+"""Of a path to begin from, where it has to be turned round: four for each element of the polish."""
+
+COMPARED_POINTS = Discretisation.elements + 1
+"""At which two geodesics are compared."""
+
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Auto(Solver):
-    """Find the shortest path, refine it until its length is sure to `rtol`, and certify it.
+    """Find the shortest path, refine it until the error of its length is below `rtol`, certify it.
 
     Start: the straight line; where a problem is not plainly easy, a route along the graph of the
     data and the path of a smoother metric, or, where there are no data, bows to either side; then
@@ -65,7 +65,7 @@ class Auto(Solver):
         object.__setattr__(self, "rtol", _boundary.as_positive(self.rtol, "rtol"))
         _boundary.as_count(self.effort, "effort", 1)
         _boundary.as_count(self.random_state, "random_state", 0)
-        _boundary.as_count(self.max_elements, "max_elements", ELEMENTS)
+        _boundary.as_count(self.max_elements, "max_elements", Discretisation.elements)
         if self.nodes is not None:
             object.__setattr__(self, "nodes", _boundary.as_data(self.nodes, "nodes"))
 
@@ -76,104 +76,121 @@ class Auto(Solver):
             return _nothing(start)
         backwards = _comes_first(end, start)
         a, b = np.where(backwards[:, None], end, start), np.where(backwards[:, None], start, end)
-        evaluations, starts = np.zeros(len(a), int), np.ones(len(a), int)
-        found = _as_straight_as_numbers_go(metric, a, b, self.rtol)
-        others = np.setdiff1d(np.arange(len(a)), found.problem)
-        if len(others):
+        P = len(a)
+        evaluations, starts = np.zeros(P, int), np.ones(P, int)
+        geodesics = _straight_lines(metric, a, b, self.rtol)
+        far = np.setdiff1d(np.arange(P), geodesics.problem)
+        if len(far):
             given = _given(init, backwards)
-            given = None if given is None else given.take(others)
-            more, evaluations[others], starts[others] = self._find(
-                metric, a[others], b[others], given
-            )
-            more = more._replace(problem=others[more.problem])
-            found = found.and_more(more) if len(found.problem) else more
-        return self._choose(found, backwards, evaluations, starts)
+            given = None if given is None else given.take(far)
+            more, evaluations[far], starts[far] = self._find(metric, a[far], b[far], given)
+            more = more.numbered(far)
+            geodesics = Geodesics.join([geodesics, more]) if len(geodesics.problem) else more
+        return self._choose(geodesics, backwards, evaluations, starts)
 
-    def follow(
-        self, metric: Metric, start: Array, end: Array, ways: Array
+    def track(
+        self, metric: Metric, start: Array, end: Array, lines: Array
     ) -> tuple[Array, Array, Array]:
-        """A descent on a mesh like the first one of the polish, judged by nobody."""
-        if metric.embedded:
-            return Energy(FEW_ELEMENTS, DEGREE, TOL * self.rtol).follow(metric, start, end, ways)
-        pieces = ways.shape[1] - 1
-        breaks = np.broadcast_to(np.linspace(0.0, 1.0, pieces + 1), (len(ways), pieces + 1))
+        """A descent on a mesh like the first one of the polish, which nobody judges."""
+        pieces, mesh = lines.shape[1] - 1, discretise(metric, start.shape[1]).elements
+        if mesh < pieces:
+            return Energy(mesh, DEGREE, TOL * self.rtol).track(metric, start, end, lines)
+        # on a mesh that is no coarser than the lines, the descent's own nodes are the answer
+        breaks = np.broadcast_to(np.linspace(0.0, 1.0, pieces + 1), (len(lines), pieces + 1))
         times = elements.node_times(breaks[0], DEGREE)
-        nodes = moved(PiecewiseCurve.through(ways).evaluate(times), times, start, end)
-        found = descend(metric, nodes, breaks, TOL * self.rtol, MAX_ITER)
-        return found.nodes[:, ::DEGREE], first_velocity(metric, found.nodes, breaks), found.status
+        nodes = moved(PiecewiseCurve.through(lines).evaluate(times), times, start, end)
+        descent = descend(metric, nodes, breaks, TOL * self.rtol, MAX_ITER)
+        velocity = first_velocity(metric, descent.nodes, breaks)
+        return descent.nodes[:, ::DEGREE], velocity, descent.status
 
     def _find(
         self, metric: Metric, a: Array, b: Array, given: Curve | None
-    ) -> tuple[Found, Array, Array]:
+    ) -> tuple[Geodesics, Array, Array]:
         """Geodesics between points that lie apart; evaluations and starts (P,)."""
-        every = np.arange(len(a))
+        P = len(a)
         if given is not None:
-            return *self._polish(metric, every, a, b, given), np.ones(len(a), int)
+            every = np.arange(P)
+            return *self._polish(metric, every, a, b, given), np.ones(P, int)
         search = Search(metric, a, b, roads_of(metric, self.nodes), self.random_state)
         search.run(self.effort)
         different, promising = search.different()
         first = different if self.alternatives else promising
-        found, evaluations = self._follow_up(metric, search, first)
-        failed = ~np.isin(every, found.problem[found.verdict.certified])
-        others = different & ~first & failed[:, None]
-        # what looked shortest on a coarse mesh was none; perhaps one of those that looked longer
-        if others.any():
-            more, spent = self._follow_up(metric, search, others)
-            found = found.and_more(more)
-            evaluations[: len(spent)] += spent
-        return found, search.evaluations + evaluations, search.starts
+        geodesics, evaluations = self._polish_candidates(metric, search, first)
+        certified = np.isin(np.arange(P), geodesics.problem[geodesics.verdict.certified])
+        second = different & ~first & ~certified[:, None]
+        # what looked shortest on a coarse mesh was none; perhaps one of those that looked longer is
+        if second.any():
+            more, spent = self._polish_candidates(metric, search, second)
+            geodesics = Geodesics.join([geodesics, more])
+            evaluations += spent
+        return geodesics, search.evaluations + evaluations, search.starts
 
-    def _follow_up(self, metric: Metric, search: Search, which: Array) -> tuple[Found, Array]:
-        """Polish the coarse curves that the mask (P, S) names."""
-        problem, column = np.nonzero(which)
-        # nodes of degree 2 are evenly timed
-        rough = PiecewiseCurve.through(search.nodes[problem, column])
-        return self._polish(metric, problem, search.a[problem], search.b[problem], rough)
+    def _polish_candidates(
+        self, metric: Metric, search: Search, which: Array
+    ) -> tuple[Geodesics, Array]:
+        """Polish the candidates that the mask (P, S) names."""
+        problem, curves = search.curves(which)
+        return self._polish(metric, problem, search.a, search.b, curves)
 
     def _polish(
         self, metric: Metric, problem: Array, a: Array, b: Array, rough: Curve
-    ) -> tuple[Found, Array]:
+    ) -> tuple[Geodesics, Array]:
         return polish(
-            metric, problem, a, b, rough, self.rtol, self.max_elements, keep_all=self.alternatives
+            metric,
+            problem,
+            a[problem],
+            b[problem],
+            rough,
+            self.rtol,
+            self.max_elements,
+            keep_all=self.alternatives,
+            problems=len(a),
         )
 
     def _choose(
-        self, found: Found, backwards: Array, evaluations: Array, starts: Array
+        self, geodesics: Geodesics, backwards: Array, evaluations: Array, starts: Array
     ) -> Solution:
         """The shortest geodesic of each problem; a certified one before one that is only just
         shorter."""
-        verdict, curve = found.verdict, found.curve.reversed(backwards[found.problem])
-        finite = np.isfinite(verdict.length)
-        rank = np.where(finite, verdict.length, np.inf) * np.where(
-            verdict.certified, 1.0, 1.0 + self.rtol
+        verdict, finite = geodesics.verdict, np.isfinite(geodesics.verdict.length)
+        turned = dataclasses.replace(
+            geodesics, curve=geodesics.curve.reversed(backwards[geodesics.problem])
         )
-        best, rest = best_and_rest(found.problem, rank)
-        others = None
+        uncertified = np.where(verdict.certified, 1.0, 1.0 + self.rtol)
+        rank = np.where(finite, verdict.length, np.inf) * uncertified
+        best, rest = best_and_rest(geodesics.problem, rank)
+        alternatives = None
         if self.alternatives:
-            rest = rest[verdict.minimising[rest] & finite[rest] & _another(found, rank)[rest]]
-            others = Others(curve.take(rest), verdict.take(rest), found.problem[rest])
+            rest = rest[verdict.minimising[rest] & finite[rest]]
+            rest = rest[_distinct(geodesics, rank)[rest]]
+            alternatives = turned.take(rest)
+        chosen = turned.take(best)
         return Solution(
-            curve.take(best), found.status[best], evaluations, verdict.take(best), starts, others
+            chosen.curve,
+            chosen.status,
+            evaluations,
+            starts,
+            judged=chosen.verdict,
+            alternatives=alternatives,
         )
 
 
-def _as_straight_as_numbers_go(metric: Metric, a: Array, b: Array, rtol: float) -> Found:
-    """Straight lines between points so near each other that rounding leaves no room between them,
-    if certified."""
+def _straight_lines(metric: Metric, a: Array, b: Array, rtol: float) -> Geodesics:
+    """Straight lines between points so near each other that rounding leaves no digits between them,
+    if they are certified."""
     size, apart = np.maximum(np.abs(a), np.abs(b)).max(axis=1), np.abs(b - a).max(axis=1)
     near = np.flatnonzero(apart <= NEAR * size)
-    line = PiecewiseCurve.through(np.stack([a[near], b[near]], axis=1))
-    verdict = judge(metric, line, a[near], b[near], rtol)
-    sure = np.flatnonzero(verdict.certified)
-    nothing = np.zeros(len(sure), int)
-    return Found(near[sure], line.take(sure), verdict.take(sure), nothing + Status.CONVERGED)
+    lines = PiecewiseCurve.through(np.stack([a[near], b[near]], axis=1))
+    verdict = judge(metric, lines, a[near], b[near], rtol)
+    status = np.full(len(near), Status.CONVERGED)
+    return Geodesics(near, lines, verdict, status).take(verdict.certified)
 
 
 def _given(init: Curve | None, backwards: Array) -> Curve | None:
     """The curves to begin from, in the direction in which the problems are solved."""
     if init is None or not backwards.any():
         return init
-    points = init.evaluate(np.linspace(0.0, 1.0, 4 * ELEMENTS + 1))
+    points = init.evaluate(np.linspace(0.0, 1.0, GIVEN_POINTS))
     return PiecewiseCurve.through(np.where(backwards[:, None, None], points[:, ::-1], points))
 
 
@@ -190,15 +207,16 @@ def _comes_first(a: Array, b: Array) -> Array:
     return (np.take_along_axis(a, at, axis=1) < np.take_along_axis(b, at, axis=1))[:, 0]
 
 
-def _another(found: Found, rank: Array) -> Array:
-    """Which of the geodesics (C,) are no other one's double, the better one of a problem first."""
-    order = np.lexsort([rank, found.problem])
-    problem = found.problem[order]
+def _distinct(geodesics: Geodesics, rank: Array) -> Array:
+    """Which of the geodesics (Q,) are no other one's double, the better one of a problem first."""
+    order = np.lexsort([rank, geodesics.problem])
+    problem = geodesics.problem[order]
     column = np.arange(len(order)) - np.searchsorted(problem, problem)
-    points = found.curve.evaluate(np.linspace(0.0, 1.0, ELEMENTS + 1))
+    points = geodesics.curve.evaluate(np.linspace(0.0, 1.0, COMPARED_POINTS))
     shape = (problem[-1] + 1, column.max() + 1)
     nodes, length = np.full((*shape, *points.shape[1:]), np.nan), np.full(shape, np.inf)
-    nodes[problem, column], length[problem, column] = points[order], found.verdict.length[order]
+    nodes[problem, column] = points[order]
+    length[problem, column] = geodesics.verdict.length[order]
     out = np.zeros(len(order), dtype=bool)
     out[order] = distinct(nodes, length)[problem, column]
     return out

@@ -1,62 +1,127 @@
-"""What every solver is: a small frozen object whose fields are its settings."""
+"""What every solver is, a small frozen object whose fields are its settings, and what it
+returns."""
 
 import abc
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
-from orthodrome.curves import Curve, PiecewiseCurve, concatenate_curves
-from orthodrome.curves.kernels import brief_repr
-from orthodrome.judging import RTOL, Verdict, initial_velocity
+from orthodrome._types import Array, Index
+from orthodrome.curves import Curve, PiecewiseCurve
+from orthodrome.judging import RTOL, Verdict, judge
+from orthodrome.measuring import initial_velocity
 from orthodrome.metrics import Metric
-
-Array = np.ndarray[Any, Any]
+from orthodrome.records import Record, brief_repr
+from orthodrome.status import Status
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Others:
-    """Q more curves for some of P problems."""
+class Problem(Record):
+    """What was asked for: shortest paths from `start` to `end`, (P, d) each."""
 
-    curve: Curve
-    verdict: Verdict
+    metric: Metric
+    start: Array
+    end: Array
+    rtol: float = RTOL
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Geodesics(Record):
+    """Q curves, each for one of P problems: several, one or none for each of them."""
+
     problem: Array
-    """(Q,): to which problem each belongs."""
+    """(Q,): the number of the problem that each belongs to."""
+    curve: PiecewiseCurve
+    verdict: Verdict
+    status: Array
+    """(Q,) `Status` numbers."""
 
-    def take(self, problems: Array) -> "Others":
-        """Those of some problems, which are then numbered anew."""
-        problem, row = np.nonzero(problems[:, None] == self.problem)
-        return Others(self.curve.take(row), self.verdict.take(row), problem)
+    def of(self, problems: Array) -> "Geodesics":
+        """Those for some of the problems, which are then numbered anew."""
+        number, row = np.nonzero(problems[:, None] == self.problem)
+        return dataclasses.replace(self.take(row), problem=number)
 
-    @staticmethod
-    def concatenate(blocks: "Sequence[Others]", before: Sequence[int]) -> "Others":
-        """Those of several blocks of problems, with so many problems before each."""
-        return Others(
-            concatenate_curves([block.curve for block in blocks]),
-            Verdict.concatenate([block.verdict for block in blocks]),
-            np.concatenate(
-                [block.problem + count for block, count in zip(blocks, before, strict=True)]
-            ),
-        )
+    def numbered(self, problems: Array) -> "Geodesics":
+        """The same, where the i-th problem is called `problems[i]`."""
+        return dataclasses.replace(self, problem=problems[self.problem])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Solution:
-    """What a solver returns for P problems. It is the solver's own word; the judge in `judging` is
-    asked separately."""
+class Solution(Record):
+    """What a solver returns for P problems: curves, and how the search for each ended.
+
+    `status` is the solver's own word. The judge is asked separately, when somebody wants to know:
+    to judge a curve costs about as much as to find it.
+    """
 
     curve: Curve
     status: Array
     """(P,) `Status` numbers."""
     iterations: Array
     """(P,) steps taken."""
-    verdict: Verdict | None = None
-    """What the judge said, if the solver has asked it already."""
     starts: Array | None = None
-    """(P,) from how many starts it was sought; None means one."""
-    others: Others | None = None
+    """(P,) from how many starts each path was sought; None means one."""
+    judged: Verdict | None = None
+    """What the judge said, if the solver has asked already."""
+    problem: Problem | None = None
+    """What the judge is asked about otherwise. `Solver.solved` fills it in."""
+    alternatives: Geodesics | None = None
     """Further geodesics between the same ends, if the solver was asked for them."""
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What the judge says. It is asked once."""
+        if self.judged is not None:
+            return self.judged
+        if self.problem is None:
+            raise ValueError("only a solution that knows its problem can be judged")
+        asked = self.problem
+        return judge(asked.metric, self.curve, asked.start, asked.end, asked.rtol)
+
+    @property
+    def converged(self) -> Array:
+        """(P,): the solver's own test."""
+        return self.status == Status.CONVERGED
+
+    @property
+    def tried(self) -> Array:
+        """(P,): from how many starts each path was sought."""
+        return np.ones(len(self.status), int) if self.starts is None else self.starts
+
+    def known(self) -> "Solution":
+        """The same with its verdict, which is asked for now if it is not known yet."""
+        return dataclasses.replace(self, judged=self.verdict)
+
+    def rows(self) -> dict[str, Any]:
+        """As in `Record`, but for the alternatives: they have rows of their own."""
+        known = {"judged": self.__dict__.get("verdict", self.judged)}
+        rows = {"judged": None, **super().rows(), **known, "alternatives": None}
+        return {name: value for name, value in rows.items() if value is not None}
+
+    def take(self, index: Index) -> Self:
+        """Some of the solutions, with their alternatives."""
+        some = super().take(index)
+        if self.alternatives is None:
+            return some
+        problems = np.arange(len(self.status))[index]
+        return dataclasses.replace(some, alternatives=self.alternatives.of(problems))
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Several solutions behind one another."""
+        whole = super().join(parts)
+        first = np.cumsum([0, *(len(part.status) for part in parts)])
+        alternatives = [
+            part.alternatives.numbered(before + np.arange(len(part.status)))
+            for part, before in zip(parts, first, strict=False)
+            if part.alternatives is not None
+        ]
+        return dataclasses.replace(
+            whole, alternatives=Geodesics.join(alternatives) if alternatives else None
+        )
 
 
 class Solver(abc.ABC):
@@ -74,25 +139,31 @@ class Solver(abc.ABC):
         """Solve P problems from `start` to `end`, (P, d) each, beginning at the curves `init` if
         there are any."""
 
-    def follow(
-        self, metric: Metric, start: Array, end: Array, ways: Array
+    def solved(
+        self, metric: Metric, start: Array, end: Array, init: Curve | None = None
+    ) -> Solution:
+        """`solve`, with a solution that can be judged."""
+        solution = self.solve(metric, start, end, init)
+        return dataclasses.replace(solution, problem=Problem(metric, start, end, self.rtol))
+
+    def track(
+        self, metric: Metric, start: Array, end: Array, lines: Array
     ) -> tuple[Array, Array, Array]:
-        """Paths whose ends have moved a little since they ran along `ways` (P, N, d), evenly timed.
+        """Paths whose ends have moved a little since they ran along `lines` (P, N, d), evenly
+        timed.
 
-        Returns the ways they have now, their initial velocities (P, d), and `Status` numbers (P,).
+        Returns the lines along which they run now, their initial velocities (P, d), and `Status`
+        numbers (P,).
         """
-        times = np.linspace(0.0, 1.0, ways.shape[1])
-        solution = self.solve(
-            metric, start, end, PiecewiseCurve.through(moved(ways, times, start, end))
-        )
-        return (
-            solution.curve.evaluate(times),
-            initial_velocity(metric, solution.curve),
-            solution.status,
-        )
+        times = np.linspace(0.0, 1.0, lines.shape[1])
+        begin = PiecewiseCurve.through(moved(lines, times, start, end))
+        solution = self.solve(metric, start, end, begin)
+        velocity = initial_velocity(metric, solution.curve)
+        return solution.curve.evaluate(times), velocity, solution.status
 
 
-def moved(ways: Array, times: Array, start: Array, end: Array) -> Array:
-    """Curves, given at these times, with their ends moved and everything between moved along."""
+def moved(lines: Array, times: Array, start: Array, end: Array) -> Array:
+    """Curves (P, N, d), given at these times, with their ends moved and everything between moved
+    along."""
     t = times[:, None]
-    return ways + (1 - t) * (start - ways[:, 0])[:, None] + t * (end - ways[:, -1])[:, None]
+    return lines + (1 - t) * (start - lines[:, 0])[:, None] + t * (end - lines[:, -1])[:, None]

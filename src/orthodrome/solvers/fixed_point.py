@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from orthodrome import _boundary, batching
+from orthodrome._types import AnyArray, Array, Float, JaxArray, Number
 from orthodrome.curves import (
     Curve,
     GaussianProcess,
@@ -16,7 +17,6 @@ from orthodrome.curves import (
     Kernel,
     Matern,
     SquaredExponential,
-    concatenate_curves,
     resample,
     uniform_process,
 )
@@ -32,7 +32,7 @@ BACKTRACKS = 3
 FIRST_MESH, LAST_MESH = 10, 80
 """Knots of the first and of the last round of an adaptive mesh."""
 
-FOLLOW = 0.7
+BY_RESIDUAL = 0.7
 """How much of an adaptive mesh goes where the residual is; the rest is spread evenly."""
 
 ANDERSON_MEMORY = 6
@@ -102,7 +102,7 @@ class FixedPoint(Solver):
             # refuses what cannot be factored, before any work
             uniform_process(self.mesh, self.kernel, self.noise)
 
-    def solve(self, metric: Metric, start: Any, end: Any, init: Curve | None) -> Solution:
+    def solve(self, metric: Metric, start: Array, end: Array, init: Curve | None) -> Solution:
         """Solve all problems at once."""
         if self.mesh == "adaptive":
             return self._solve_adaptively(metric, start, end, init)
@@ -111,7 +111,7 @@ class FixedPoint(Solver):
         )
 
     def _solve_on(
-        self, metric: Metric, start: Any, end: Any, init: Curve | None, process: GaussianProcess
+        self, metric: Metric, start: Array, end: Array, init: Curve | None, process: GaussianProcess
     ) -> Solution:
         """Solve on the knots of a process, shared by all problems or each problem's own."""
         P, d = start.shape
@@ -148,7 +148,7 @@ class FixedPoint(Solver):
         return Solution(curve, final.status, np.maximum(final.iteration, 0))
 
     def _solve_adaptively(
-        self, metric: Metric, start: Any, end: Any, init: Curve | None
+        self, metric: Metric, start: Array, end: Array, init: Curve | None
     ) -> Solution:
         """Rounds of more and more knots, for those problems whose residual between the knots is
         still too large."""
@@ -156,45 +156,39 @@ class FixedPoint(Solver):
         kernel = kernel.resolved(FIRST_MESH)
         N = FIRST_MESH
         knots = np.broadcast_to(np.linspace(0.0, 1.0, N), (len(start), N))
-        found = self._solve_on(metric, start, end, init, GaussianProcess(knots, kernel, self.noise))
-        if not len(start):
-            return found
-        curves, status, iterations = [found.curve], found.status.copy(), found.iterations.copy()
-        # the last round's curves, and whose they are
-        latest, active = (
-            found.curve,
-            np.arange(len(start)),
+        solution = self._solve_on(
+            metric, start, end, init, GaussianProcess(knots, kernel, self.noise)
         )
-        place = np.arange(len(start))  # of each problem's curve among all the curves
+        if not len(start):
+            return solution
+        status, iterations = solution.status.copy(), solution.iterations.copy()
+        latest, active = solution.curve, np.arange(len(start))  # the last round's, and whose
+        curves, place = [latest], np.arange(len(start))  # all rounds', and where each problem's is
         while 2 * N <= LAST_MESH:
             N *= 2
             residual = _residual_profile(metric, latest)
-            rough = (residual.max(axis=1) > RESIDUAL_FACTOR * np.sqrt(self.rtol)) & (
-                status[active] != Status.NON_FINITE
-            )
+            rough = residual.max(axis=1) > RESIDUAL_FACTOR * np.sqrt(self.rtol)
+            rough &= status[active] != Status.NON_FINITE
             if not rough.any():
                 break
-            active, latest, residual = (
-                active[rough],
-                latest.take(np.flatnonzero(rough)),
-                residual[rough],
-            )
+            active, residual = active[rough], residual[rough]
             knots = _equidistributed(residual, N)
-            found = self._solve_on(
+            solution = self._solve_on(
                 metric,
                 start[active],
                 end[active],
-                latest,
+                latest.take(rough),
                 GaussianProcess(knots, kernel, self.noise),
             )
-            latest = found.curve
+            latest = solution.curve
             place[active] = sum(len(curve) for curve in curves) + np.arange(len(active))
             curves.append(latest)
-            status[active], iterations[active] = found.status, iterations[active] + found.iterations
-        return Solution(concatenate_curves(curves).take(place), status, iterations)
+            status[active] = solution.status
+            iterations[active] += solution.iterations
+        return Solution(type(latest).join(curves).take(place), status, iterations)
 
 
-def _residual_profile(metric: Metric, curve: Curve) -> Any:
+def _residual_profile(metric: Metric, curve: Curve) -> Array:
     """‖c'' − f(c, c')‖_M / length on PROFILE evenly spaced times between 0 and 1: (P, PROFILE)."""
     t = (np.arange(PROFILE) + 0.5) / PROFILE
     c, v, a = curve.derivatives(t)
@@ -208,12 +202,12 @@ def _residual_profile(metric: Metric, curve: Curve) -> Any:
         )
 
 
-def _equidistributed(residual: Any, count: int) -> Any:
+def _equidistributed(residual: Array, count: int) -> Array:
     """Knots (P, count), closer where the residual is larger: it falls with a power of their
     distance."""
     density = np.sqrt(np.sqrt(residual))
     mean = density.mean(axis=1, keepdims=True)
-    density = (1 - FOLLOW) + FOLLOW * density / np.where(mean > 0, mean, 1.0)
+    density = (1 - BY_RESIDUAL) + BY_RESIDUAL * density / np.where(mean > 0, mean, 1.0)
     reached = np.concatenate([np.zeros((len(residual), 1)), np.cumsum(density, axis=1)], axis=1)
     times = np.broadcast_to(np.linspace(0.0, 1.0, PROFILE + 1)[:, None], (*reached.shape, 1))
     knots = resample(times, reached, count)[..., 0]
@@ -224,24 +218,24 @@ def _equidistributed(residual: Any, count: int) -> Any:
 class _Mean(NamedTuple):
     """The posterior mean at the knots is line + A z, its velocity (b − a) + B z."""
 
-    line: Any
-    A: Any
-    B: Any
+    line: AnyArray
+    A: AnyArray
+    B: AnyArray
 
 
 class _Common(NamedTuple):
     """Shared by all problems."""
 
-    tol: Any
-    max_iter: Any
+    tol: AnyArray
+    max_iter: AnyArray
     mean: Any
     """A `_Mean`, where the knots are shared by all."""
 
 
 class _Problem(NamedTuple):
-    start: Any
-    end: Any
-    inside: Any
+    start: AnyArray
+    end: AnyArray
+    inside: AnyArray
     """(N,): which knots matter."""
     mean: Any
     """A `_Mean`, where the knots are each problem's own."""
@@ -250,23 +244,25 @@ class _Problem(NamedTuple):
 class _State(NamedTuple):
     """Where one problem stands between two evaluations of f."""
 
-    z: Any
+    z: AnyArray
     """The accepted accelerations z⁽ⁱ⁾, (N, d)."""
-    target: Any
+    target: AnyArray
     """What the next trial goes towards: z* = f at the accepted curve, (N, d); for Ishikawa's steps
     y."""
-    error: Any
+    error: AnyArray
     """Σₙ eₙ at z⁽ⁱ⁾; infinite before the first evaluation."""
-    j: Any
+    j: AnyArray
     """Which step is tried next."""
-    iteration: Any
+    iteration: AnyArray
     """i; −1 before z⁽⁰⁾ has been evaluated."""
-    status: Any
-    history: Any
+    status: AnyArray
+    history: AnyArray
     """(2, m, N, d): the last m changes of z* − z and of z, for Anderson's steps."""
 
 
-def _evaluate(metric: Metric, common: _Common, problem: _Problem, z: Any) -> tuple[Any, Any]:
+def _evaluate(
+    metric: Metric, common: _Common, problem: _Problem, z: Float[JaxArray, "N d"]
+) -> tuple[Float[JaxArray, "N d"], Float[JaxArray, " N"]]:
     """f at the knots of the curve with accelerations z, and the squared errors eₙ."""
     mean = problem.mean if common.mean is None else common.mean
     step = problem.end - problem.start
@@ -276,7 +272,7 @@ def _evaluate(metric: Metric, common: _Common, problem: _Problem, z: Any) -> tup
     return f, jnp.sum((z - f) ** 2, axis=1)
 
 
-def _trial(state: _State) -> Any:
+def _trial(state: _State) -> JaxArray:
     """αz* + (1 − α)z with α = 3⁻ʲ."""
     alpha = 3.0**-state.j
     return alpha * state.target + (1 - alpha) * state.z
@@ -290,10 +286,17 @@ def _backtracking_step(metric: Metric, common: _Common, problem: _Problem, state
     """
     z = _trial(state)
     f, e = _evaluate(metric, common, problem, z)
-    return _judged(common, state, z, f, e, last_try=state.j == BACKTRACKS)
+    return _accepted(common, state, z, f, e, last_try=state.j == BACKTRACKS)
 
 
-def _judged(common: _Common, state: _State, z: Any, f: Any, e: Any, last_try: Any) -> _State:
+def _accepted(
+    common: _Common,
+    state: _State,
+    z: Float[JaxArray, "N d"],
+    f: Float[JaxArray, "N d"],
+    e: Float[JaxArray, " N"],
+    last_try: Number,
+) -> _State:
     """Accept the trial z if it does not raise the error or is the last one, else try the next."""
     total = jnp.sum(e)
     last_try = last_try | (state.iteration < 0)
@@ -325,7 +328,7 @@ def _mann_step(metric: Metric, common: _Common, problem: _Problem, state: _State
     alpha = jnp.where(first, 0.0, 1.0 / (state.iteration + 1))
     z = alpha * state.target + (1 - alpha) * state.z
     f, e = _evaluate(metric, common, problem, z)
-    return _judged(common, state, z, f, e, last_try=jnp.asarray(True))
+    return _accepted(common, state, z, f, e, last_try=jnp.asarray(True))
 
 
 def _ishikawa_step(metric: Metric, common: _Common, problem: _Problem, state: _State) -> _State:
@@ -334,8 +337,8 @@ def _ishikawa_step(metric: Metric, common: _Common, problem: _Problem, state: _S
     looking = state.j == 0  # at z itself
     alpha = 1 / jnp.sqrt(jnp.maximum(state.iteration, 0) + 1.0)
     f, e = _evaluate(metric, common, problem, jnp.where(looking, state.z, state.target))
-    judged = _judged(common, state, state.z, f, e, last_try=jnp.asarray(True))
-    look = judged._replace(target=alpha * f + (1 - alpha) * state.z, j=jnp.ones_like(state.j))
+    after = _accepted(common, state, state.z, f, e, last_try=jnp.asarray(True))
+    look = after._replace(target=alpha * f + (1 - alpha) * state.z, j=jnp.ones_like(state.j))
     finite = jnp.all(jnp.isfinite(f))
     move = state._replace(
         z=alpha * f + (1 - alpha) * state.z,
@@ -358,7 +361,7 @@ def _anderson_step(metric: Metric, common: _Common, problem: _Problem, state: _S
     shorter = _trial(state._replace(j=jnp.maximum(state.j - 1, 0)))
     z = jnp.where(state.j == 0, mixed, shorter)
     f, e = _evaluate(metric, common, problem, z)
-    new = _judged(common, state, z, f, e, last_try=state.j == BACKTRACKS + 1)
+    new = _accepted(common, state, z, f, e, last_try=state.j == BACKTRACKS + 1)
     fresh = jnp.stack([(f - z) - gap, z - state.z])[:, None]
     history = jnp.concatenate([fresh, state.history[:, :-1]], axis=1)
     keep = (new.iteration > state.iteration) & (state.iteration >= 0)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from orthodrome import _boundary
+from orthodrome._types import Array
 from orthodrome.curves import Curve, PiecewiseCurve
 from orthodrome.metrics import Metric
 from orthodrome.roadmap import Roadmap, roadmap
-from orthodrome.solvers.base import Array, Solution, Solver
+from orthodrome.solvers.base import Solution, Solver
 from orthodrome.status import Status
 
 NEIGHBOURS = 10
@@ -70,5 +71,5 @@ def require_nodes(nodes: Array | None, dim: int) -> None:
 
 def roads_of(metric: Metric, nodes: Array | None, neighbours: int = NEIGHBOURS) -> Roadmap | None:
     """The roadmap over the given points or the metric's own data; None if there are neither."""
-    points = getattr(metric, "data", None) if nodes is None else nodes
+    points = metric.data if nodes is None else nodes
     return None if points is None else roadmap(metric, points, neighbours)

@@ -2,11 +2,11 @@
 (docs/derivations/land.md)."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
+from orthodrome._types import Array
 from orthodrome.statistics.estimators import Progress
 from orthodrome.statistics.means import bfgs
 from orthodrome.statistics.mixture import (
@@ -20,8 +20,6 @@ from orthodrome.statistics.mixture import (
 )
 from orthodrome.statistics.rays import Rays, cast
 from orthodrome.statistics.tangents import NOT_ASKED, Frames, Logarithms, usable, walk
-
-Array = np.ndarray[Any, Any]
 
 WARM_UP, SETTLED = 8, 0.01
 """Iterations at most in which only weights and Σ change, and the share of points that may still

@@ -8,9 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from orthodrome import _boundary, solving
+from orthodrome._types import Array
 from orthodrome.metrics import LocalPCA, Metric
-
-Array = np.ndarray[Any, Any]
 
 
 def require_data(estimator: Any, X: Any, least: int = 2) -> tuple[Array, Metric]:

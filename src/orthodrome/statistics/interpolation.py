@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 
 from orthodrome import _boundary
+from orthodrome._types import Array
 from orthodrome.metrics import Metric
 from orthodrome.path import shortest_path
 from orthodrome.solvers import Solver
-
-Array = np.ndarray[Any, Any]
 
 
 def interpolate(

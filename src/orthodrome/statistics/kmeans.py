@@ -11,6 +11,7 @@ from sklearn.base import (
 )
 
 from orthodrome import _boundary, solving
+from orthodrome._types import Array
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics import means
@@ -23,8 +24,6 @@ from orthodrome.statistics.estimators import (
 )
 from orthodrome.statistics.tangents import Logarithms, Tangents, moved_at_most, warn_missing
 from orthodrome.status import Status
-
-Array = np.ndarray[Any, Any]
 
 MEAN_STEPS = 5
 """Steps towards the means between two assignments: they need not be exact before the clusters

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from orthodrome import _boundary, maps, solving
+from orthodrome._types import Array
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics import em, kmeans, mixture, rays
@@ -20,8 +21,6 @@ from orthodrome.statistics.estimators import (
 )
 from orthodrome.statistics.medoids import medoids
 from orthodrome.statistics.tangents import Logarithms, Tangents, warn_missing
-
-Array = np.ndarray[Any, Any]
 
 FINER = 2
 """In the end the normalisers are integrated over so many times as many rays."""

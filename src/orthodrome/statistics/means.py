@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from orthodrome import _boundary, solving
+from orthodrome._types import Array
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics.medoids import medoid
@@ -19,8 +20,6 @@ from orthodrome.statistics.tangents import (
     warn_missing,
 )
 from orthodrome.status import Status
-
-Array = np.ndarray[Any, Any]
 
 TOL = 1e-7
 """A mean is found when its slope is below this, relative to the typical distance."""

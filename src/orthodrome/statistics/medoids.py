@@ -1,15 +1,12 @@
 """Points of a sample that stand for it, its distances measured along roads between nearest
 neighbours: quick first guesses, for which no path is computed."""
 
-from typing import Any
-
 import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
+from orthodrome._types import Array
 from orthodrome.metrics import Metric
 from orthodrome.roadmap import Roadmap
-
-Array = np.ndarray[Any, Any]
 
 NEIGHBOURS = 10
 """How many roads each point has to others."""

@@ -14,12 +14,11 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from orthodrome import _boundary
+from orthodrome._types import Array
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics.rays import Rays, cast, within_cut
 from orthodrome.statistics.tangents import Frames, Tangents
-
-Array = np.ndarray[Any, Any]
 
 TRUST, STALE = 0.6, 0.3
 """How far Σ may go from the one that rays were cast for: each axis of A by a factor of e to the

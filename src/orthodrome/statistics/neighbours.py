@@ -7,12 +7,11 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
 from orthodrome import _boundary, solving
+from orthodrome._types import Array
 from orthodrome.metrics import Metric
 from orthodrome.roadmap import Roadmap
 from orthodrome.solvers import Solver
 from orthodrome.status import Status
-
-Array = np.ndarray[Any, Any]
 
 ROADS = 12
 """Roads from each point to others, on which candidates are looked for."""
@@ -90,9 +89,9 @@ def _nearest(
         i, j = np.nonzero(wanted)
         if not len(i):
             break
-        for block, solution, judged in solving.solve(metric, x[rows[i]], x[j], solver):
+        for block, solution in solving.solve(metric, x[rows[i]], x[j], solver):
             found = solution.status == Status.CONVERGED
-            distance[i[block], j[block]] = np.where(found, judged.verdict.length, np.inf)
+            distance[i[block], j[block]] = np.where(found, solution.verdict.length, np.inf)
             statuses.append(solution.status)
         asked |= wanted
         worst = np.partition(distance, k - 1, axis=1)[:, k - 1 : k]

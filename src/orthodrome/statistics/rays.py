@@ -16,11 +16,10 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import norm, qmc
 
 from orthodrome import batching, solving
+from orthodrome._types import Array
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.status import Status
-
-Array = np.ndarray[Any, Any]
 
 RADII, WEIGHTS = (
     0.5 + 0.5 * np.polynomial.legendre.leggauss(56)[0],
@@ -257,8 +256,8 @@ def is_shortest(metric: Metric, bases: Array, ends: Array, lengths: Array, solve
     """(P,): whether geodesics of these lengths are the shortest ways from bases to ends, (P, d)
     each, that we know."""
     way = np.empty(len(bases))
-    for block, _, judged in solving.solve(metric, bases, ends, solver):
-        way[block] = judged.verdict.length
+    for block, solution in solving.solve(metric, bases, ends, solver):
+        way[block] = solution.verdict.length
     return ~(way < (1 - CHANGED) * lengths)
 
 

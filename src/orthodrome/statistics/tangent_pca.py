@@ -7,14 +7,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from orthodrome import _boundary, maps, solving
+from orthodrome._types import Array
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics import means
 from orthodrome.statistics.estimators import require_data, require_queries
 from orthodrome.statistics.medoids import medoid
 from orthodrome.statistics.tangents import Frames, Logarithms, Tangents, warn_missing
-
-Array = np.ndarray[Any, Any]
 
 
 class TangentPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from orthodrome import _boundary, batching, elements, solving
-from orthodrome.judging import initial_velocity
+from orthodrome._types import Array
+from orthodrome.discretisation.jets import assemble
+from orthodrome.measuring import initial_velocity
 from orthodrome.metrics import Metric
 from orthodrome.roadmap import edge_lengths
 from orthodrome.solvers import Solver
 from orthodrome.status import Status
-
-Array = np.ndarray[Any, Any]
 
 SAMPLES = np.linspace(0.0, 1.0, 33)
 """Times at which paths are remembered, to begin from when their bases have moved."""
@@ -144,7 +144,7 @@ class Logarithms:
         self._ways[k] = other._ways[j]
 
     def _follow(self, bases: Array, k: Array, i: Array) -> tuple[Array, Array, Array]:
-        return self.solver.follow(self.metric, bases[k], self.points[i], self._ways[k, i])
+        return self.solver.track(self.metric, bases[k], self.points[i], self._ways[k, i])
 
     def _find(self, bases: Array, k: Array, i: Array) -> tuple[Array, Array, Array]:
         solution = self.solver.solve(self.metric, bases[k], self.points[i], None)
@@ -157,7 +157,7 @@ class Logarithms:
 
 def _stiffness(metric: Metric, way: Any) -> Any:
     pieces, d = len(way) - 1, way.shape[1]
-    around = elements.assemble(metric, way, jnp.full(pieces, 1.0 / pieces))
+    around = assemble(metric, way, jnp.full(pieces, 1.0 / pieces))
 
     def response(axis: Any) -> Any:
         moved = jnp.zeros_like(way).at[0].set(axis)

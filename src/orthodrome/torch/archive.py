@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from orthodrome._types import Array
 
 SCHEMA = 8
 """The version of the graph's layout that is known here; torch 2.8 and later write it."""

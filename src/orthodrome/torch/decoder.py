@@ -14,10 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from orthodrome import _boundary
+from orthodrome._types import Array
 from orthodrome.torch import archive, aten, images, shapes
 from orthodrome.torch.callback import Callback, as_real, chosen_output
-
-Array = np.ndarray[Any, Any]
 
 OPERATIONS = aten.TABLE | shapes.TABLE | images.TABLE
 

@@ -8,20 +8,19 @@ from typing import Any
 import numpy as np
 
 from orthodrome import _boundary
+from orthodrome._types import Array
+from orthodrome.baselines.noisy import BLOCK_NUMBERS, NoisyGPCurve, gram, kronecker
 from orthodrome.curves import (
     Curve,
     GaussianProcess,
     Kernel,
-    NoisyGPCurve,
     SquaredExponential,
     amplitude,
-    concatenate_curves,
     straight_line,
 )
 from orthodrome.curves.gp import square_root
-from orthodrome.curves.noisy import BLOCK_NUMBERS, gram, kronecker
 from orthodrome.metrics import Metric
-from orthodrome.solvers.base import Array, Solution, Solver
+from orthodrome.solvers.base import Solution, Solver
 from orthodrome.status import Status
 
 
@@ -92,7 +91,7 @@ class HennigHauberg(Solver):
         P, d = start.shape
         bounds = [self._matrix(name, d) for name in ("bound", "velocity_bound")]
         size = max(1, BLOCK_NUMBERS // (self.mesh * d) ** 2)
-        found = [
+        blocks = [
             self._solve_block(
                 metric,
                 start[i : i + size],
@@ -102,9 +101,9 @@ class HennigHauberg(Solver):
             )
             for i in range(0, max(P, 1), size)
         ]
-        curves, status = zip(*found, strict=True)
+        curves, status = zip(*blocks, strict=True)
         return Solution(
-            concatenate_curves(curves), np.concatenate(status), np.full(P, 1 + self.refinements)
+            NoisyGPCurve.join(curves), np.concatenate(status), np.full(P, 1 + self.refinements)
         )
 
     def _solve_block(
@@ -117,7 +116,7 @@ class HennigHauberg(Solver):
         ]
         best = np.argmax([evidence for _, evidence in tried], axis=0)
         P = len(start)
-        curve = NoisyGPCurve.stack([curve for curve, _ in tried]).take(best * P + np.arange(P))
+        curve = NoisyGPCurve.join([curve for curve, _ in tried]).take(best * P + np.arange(P))
         return curve, self._status(metric, curve)
 
     def _observe(

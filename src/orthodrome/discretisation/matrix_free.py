@@ -7,18 +7,16 @@ variation adds to it is smooth: a few steps of Lanczos show the Newton step, and
 variation is positive (docs/derivations/energy.md).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from orthodrome import elements, elimination
+from orthodrome._types import AnyArray, Array, Flag, Float, JaxArray, Map, Number, Scalar
+from orthodrome.discretisation.base import Discretisation
 from orthodrome.metrics import Metric
-
-MANY = 32
-"""From this dimension on, a metric with a diagonal tensor is treated this way."""
 
 MOST = 32
 """Steps of Lanczos, at most."""
@@ -34,48 +32,74 @@ WAVES = 4
 """Cosines in the generic wave: what makes a second variation negative is slow."""
 
 
-def pays(metric: Metric, dim: int) -> bool:
-    """Whether to work without matrices."""
-    return metric.diagonal and dim >= MANY
+class MatrixFree(Discretisation):
+    """Newton's method by Lanczos: for many dimensions, where the tensor is diagonal."""
+
+    def explore(
+        self,
+        metric: Metric,
+        nodes: Float[JaxArray, "N d"],
+        widths: Float[JaxArray, " K"],
+        curved: Number,
+        precise: bool,
+    ) -> "KrylovModel":
+        """The energy to the second order among a few variations."""
+        return around(metric, *elements.at_gauss_points(nodes, widths), widths)
+
+    def gain(
+        self,
+        metric: Metric,
+        c: Float[JaxArray, "K d"],
+        v: Float[JaxArray, "K d"],
+        widths: Float[JaxArray, " K"],
+        load: Float[JaxArray, "K 2 d"],
+    ) -> tuple[Scalar, Scalar]:
+        """As in `Discretisation`, from the load's own variations."""
+        model = around(metric, c[:, None], v[:, None], widths, load)
+        shift, smallest_pivot = model.solve(0.0, 0.0)
+        return -0.5 * model.slope(shift), smallest_pivot
 
 
-class Space(NamedTuple):
-    """A few orthonormal variations, and the energy of the curve among them to the second order."""
+class KrylovModel(NamedTuple):
+    """A `LocalModel` whose steps are numbers: a few orthonormal
+    variations are multiplied by them, and among those the energy is known to the second order."""
 
-    energy: Float[Array, ""]
-    gradient: Float[Array, " k"]
-    matrix: Float[Array, "k k"]
+    energy: Scalar
+    gradient: Float[JaxArray, " k"]
+    matrix: Float[JaxArray, "k k"]
     """The second variation; the identity beyond the last step made."""
-    generic: Float[Array, " k"]
-    basis: Float[Array, "k K s d"]
+    generic: Float[JaxArray, " k"]
+    basis: Float[JaxArray, "k K s d"]
     """Slopes at the Gauss points, scaled."""
-    root: Float[Array, "K s d"]
+    root: Float[JaxArray, "K s d"]
     """What they are scaled with."""
-    widths: Float[Array, " K"]
+    widths: Float[JaxArray, " K"]
 
-    def wave(self) -> Float[Array, " k"]:
-        """The load of a generic wave of size one."""
+    def wave(self) -> Float[JaxArray, " k"]:
+        """The load of a wave of size one that has a share in every slow variation."""
         return self.generic
 
-    def still(self) -> Float[Array, " k"]:
+    def still(self) -> Float[JaxArray, " k"]:
         """The step that moves nothing."""
         return jnp.zeros(MOST)
 
-    def solve(self, damping: Any, pull: Any) -> tuple[Any, Any]:
+    def solve(
+        self, damping: Number, pull: JaxArray | float
+    ) -> tuple[Float[JaxArray, " k"], Scalar]:
         """−(H + damping · B)⁻¹ (gradient − pull) and the smallest pivot; B is the Laplacian, here
         the identity."""
         damped = self.matrix + damping * jnp.eye(MOST)
         return elimination.solve_dense(damped, pull - self.gradient)
 
-    def slope(self, step: Float[Array, " k"]) -> Float[Array, ""]:
+    def slope(self, step: Float[JaxArray, " k"]) -> Scalar:
         """The derivative of the energy along a step."""
         return step @ self.gradient
 
-    def stride(self, step: Float[Array, " k"]) -> Float[Array, ""]:
+    def stride(self, step: Float[JaxArray, " k"]) -> Scalar:
         """The size of a step."""
         return jnp.linalg.norm(step)
 
-    def nodes(self, step: Float[Array, " k"]) -> Float[Array, "N d"]:
+    def nodes(self, step: Float[JaxArray, " k"]) -> Float[JaxArray, "N d"]:
         """A step as nodes of a curve."""
         slopes = jnp.tensordot(step, self.basis, 1) / self.root
         return elements.nodes_of(
@@ -83,18 +107,13 @@ class Space(NamedTuple):
         )
 
 
-def explore(metric: Metric, nodes: Float[Array, "N d"], widths: Float[Array, " K"]) -> Space:
-    """The energy around a curve that is given by its nodes."""
-    return around(metric, *elements.at_gauss_points(nodes, widths), widths)
-
-
 def around(
     metric: Metric,
-    c: Float[Array, "K s d"],
-    v: Float[Array, "K s d"],
-    widths: Any,
-    load: Any = None,
-) -> Space:
+    c: Float[JaxArray, "K s d"],
+    v: Float[JaxArray, "K s d"],
+    widths: Float[JaxArray, " K"],
+    load: Float[JaxArray, "K corners d"] | None = None,
+) -> KrylovModel:
     """The energy around a curve with the positions c and velocities v at the Gauss points of its
     elements.
 
@@ -106,7 +125,7 @@ def around(
     rise = lambda slopes: elements.integrate(slopes, widths, rule.to_gauss)
     flat = lambda u: u.reshape(-1, d)
 
-    def gradient(slopes: Any) -> tuple[Any, Any]:
+    def gradient(slopes: Float[JaxArray, "K s d"]) -> tuple[Float[JaxArray, "K s d"], Scalar]:
         value, by_x, by_v = metric.slope_along(flat(c + rise(slopes)), flat(v + slopes))
         (pulled,) = jax.linear_transpose(rise, slopes)(weights * by_x.reshape(c.shape))
         return pulled + weights * by_v.reshape(c.shape), jnp.sum(
@@ -129,30 +148,34 @@ def around(
     size = jnp.linalg.norm(by_slopes)
     basis, matrix = _lanczos(apply, by_slopes / jnp.where(size > 0, size, 1.0) + GENERIC * generic)
     on_basis = lambda u: jnp.einsum("kabc,abc->k", basis, u)
-    return Space(energy, on_basis(by_slopes), matrix, on_basis(generic), basis, root, widths)
+    return KrylovModel(energy, on_basis(by_slopes), matrix, on_basis(generic), basis, root, widths)
 
 
-def _generic_wave(K: int, s: int, d: int) -> Any:
-    """Slow cosines, in every coordinate others."""
+def _generic_wave(K: int, s: int, d: int) -> Array:
+    """Slow cosines with random weights, other ones in every coordinate."""
     times = (np.arange(K * s) + 0.5) / (K * s)
     cosines = np.cos(np.pi * np.outer(times, 1 + np.arange(WAVES)))
     return (cosines @ np.random.default_rng(0).standard_normal((WAVES, d))).reshape(K, s, d)
 
 
-def _lanczos(apply: Any, start: Any) -> tuple[Any, Any]:
+Lanczos = tuple[AnyArray, JaxArray, JaxArray, JaxArray, Scalar, Scalar, Scalar]
+"""The step, the basis, the matrix on it, the next vector, its weight, the pivot, the residual."""
+
+
+def _lanczos(apply: Map, start: Float[JaxArray, "K s d"]) -> tuple[JaxArray, JaxArray]:
     """An orthonormal basis (MOST, ...) of what a symmetric map makes of `start`, and the map's
     matrix on it."""
 
-    def unsolved(carry: Any) -> Any:
+    def unsolved(carry: Lanczos) -> Flag:
         step, *_, residual = carry
         return (step < MOST) & (residual > RTOL)
 
-    def advance(carry: Any) -> Any:
+    def advance(carry: Lanczos) -> Lanczos:
         step, basis, matrix, vector, below, pivot, residual = carry
         basis = basis.at[step].set(vector)
         image = apply(vector)
         own = jnp.sum(vector * image)
-        for _ in range(2):  # against rounding: without it, what was found is found again
+        for _ in range(2):  # against rounding: with one pass alone, old directions come back
             image = image - jnp.tensordot(jnp.einsum("kabc,abc->k", basis, image), basis, 1)
         beyond = jnp.linalg.norm(image)
         matrix = matrix.at[step, step].set(own)

@@ -7,23 +7,25 @@ each problem has a Gram matrix G = K ⊗ V + diag(Λ₁, …, Λ_N) of its own, 
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from orthodrome.curves.gp import GaussianProcess, square_root, straight_line
-from orthodrome.curves.kernels import Kernel
-
-Array = np.ndarray[Any, Any]
+from orthodrome._types import Array
+from orthodrome.curves import Curve, GaussianProcess, Kernel, straight_line
+from orthodrome.curves.gp import square_root
 
 BLOCK_NUMBERS = 2**22
 """Numbers of Gram matrices held at once: bounds memory (32 MiB)."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class NoisyGPCurve:
+class NoisyGPCurve(Curve):
     """P curves as posterior means, each of a process of its own."""
+
+    shared: ClassVar[tuple[str, ...]] = ("knots",)
+    has_posterior: ClassVar[bool] = True
 
     knots: Array
     """(N,)"""
@@ -62,11 +64,7 @@ class NoisyGPCurve:
             out[rows] += process.prior(t, self.knots, order, 2) @ self.weights[rows]
         return out
 
-    def derivatives(self, t: Array, orders: Sequence[int] = (0, 1, 2)) -> list[Array]:
-        """Several derivatives at the same times: `evaluate` for each of the orders."""
-        return [self.evaluate(t, order) for order in orders]
-
-    def covariance(self, t: Array, S: Array | None = None) -> Array:
+    def covariance(self, t: Array, S: Array) -> Array:
         """The posterior covariance of the points at the times (T,): (P, T, d, d)."""
         T, d = t.shape[-1], self.start.shape[1]
         joint = self._covariance(t).reshape(len(self), T, d, T, d)
@@ -74,7 +72,7 @@ class NoisyGPCurve:
         root = square_root(np.einsum("ptitj->ptij", joint))
         return root @ root.swapaxes(-1, -2)
 
-    def deviations(self, t: Array, S: Array | None, noise: Array) -> Array:
+    def deviations(self, t: Array, S: Array, noise: Array) -> Array:
         """Standard normal numbers (n, P, T, d) as deviations from the mean that are drawn from the
         posterior."""
         flat = noise.reshape(*noise.shape[:2], -1, 1)
@@ -105,25 +103,19 @@ class NoisyGPCurve:
                 GaussianProcess(self.knots, kernel, self.noise),
             )
 
-    def take(self, index: Any) -> "NoisyGPCurve":
-        """Some of the curves."""
-        columns: dict[str, Any] = {name: getattr(self, name)[index] for name in _EACH}
-        return dataclasses.replace(self, **columns)
+    def packed(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The kernel is a setting, the noise an array."""
+        arrays = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        kernel = arrays.pop("kernel")
+        return {"kernel": kernel.packed()}, arrays | {"noise": np.asarray(self.noise)}
 
-    @staticmethod
-    def stack(curves: "Sequence[NoisyGPCurve]") -> "NoisyGPCurve":
-        """Several curves on the same knots, behind one another."""
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(curve, name) for curve in curves]) for name in _EACH
-        }
-        return dataclasses.replace(curves[0], **columns)
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-
-_EACH = ("lengthscale", "start", "end", "V", "z", "z_noise", "weights")
-"""The fields that have a row for each curve."""
+    @classmethod
+    def unpacked(cls, settings: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """The curves, and their kernel."""
+        names = {field.name for field in dataclasses.fields(cls)} - {"kernel", "noise"}
+        kernel = Kernel.unpacked(settings["kernel"])
+        rows = {name: arrays[name] for name in names}
+        return cls(kernel=kernel, noise=float(arrays["noise"]), **rows)
 
 
 def gram(process: GaussianProcess, knots: Array, V: Array, z_noise: Array) -> Array:

@@ -8,7 +8,7 @@ as there.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -16,9 +16,9 @@ from numpy.polynomial.legendre import leggauss
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
+from orthodrome._types import Array
 from orthodrome.status import Status
 
-Array = np.ndarray[Any, Any]
 Field = Callable[[Array], Array]
 """y (m, n) ↦ dy/dt (m, n)."""
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from orthodrome import _boundary
-from orthodrome.curves import Curve
-from orthodrome.curves.piecewise import PiecewiseCurve, stack_ragged
+from orthodrome._types import Array
+from orthodrome.baselines import lobatto
+from orthodrome.curves import Curve, PiecewiseCurve
 from orthodrome.metrics import Metric
-from orthodrome.solvers import lobatto
-from orthodrome.solvers.base import Array, Solution, Solver
+from orthodrome.solvers.base import Solution, Solver
 from orthodrome.status import Status
 
 _STATUS = {
@@ -72,7 +72,7 @@ class Collocation(Solver):
             for problem in zip(start, end, guesses, strict=True)
         ]
         pieces, status, iterations = zip(*solved, strict=True)
-        return Solution(stack_ragged(pieces), np.array(status), np.array(iterations))
+        return Solution(PiecewiseCurve.join(pieces), np.array(status), np.array(iterations))
 
     def _solve_one(
         self, metric: Metric, t: Array, start: Array, end: Array, guess: Array
