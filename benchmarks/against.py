@@ -246,7 +246,7 @@ def compare(old: dict[str, Any], new: dict[str, Any], groups: list[str]) -> int:
             if (key in old) != (key in new) or change > ALLOWED.get(column, np.inf):
                 bad.append(f"{key}: {change:.3g}{'' if key in new else ', it is gone'}")
         told = f"NO: {others} of {len(keys)} arrays" if others else "yes"
-        print(f"{group:12s}" + "".join(f"{row[name]:10.3g}" for name in names), told, sep="  ")
+        print(f"{group:12s}" + "".join(f"{row[name]:10.4g}" for name in names), told, sep="  ")
     print(*(bad or ["no status, no certificate and no length is another one"]), sep="\n")
     return int(bool(bad))
 

@@ -81,7 +81,7 @@ def test_a_coarse_curve_that_slips_through_a_ridge_does_not_outshine_the_others(
     )
     found = search.Search(flat, nodes[:, 0, 0], nodes[:, 0, -1], None, 0)
     found.nodes, found.length = nodes, np.array([[1.0, 3.0, exact[2]]])
-    sure = search._sure_lengths(flat, nodes, found.length, np.ones((1, 3), dtype=bool))
+    sure = search._own_lengths(flat, nodes, found.length, np.ones((1, 3), dtype=bool))
     np.testing.assert_allclose(sure[0], exact, rtol=1e-3)
     different, promising = found.different()
     assert different.all() and promising.tolist() == [[False, True, True]]
@@ -170,13 +170,13 @@ def test_alternatives_are_the_other_local_minimisers(hill):
     halves = [way(T) for way in ways]
     apart = [np.abs(a - b).max() for i, a in enumerate(halves) for b in halves[:i]]
     assert min(apart) > 0.05  # no geodesic twice
-    assert hill.iterations >= hill.solver_starts[0]
+    assert hill.iterations >= hill.solution.tried[0]
     assert "shortest" in ways.message[0] and not any(
         "shortest" in told for told in ways.message[1:]
     )
     assert (
-        f"the shortest of {hill.solver_starts[0]} starts" in hill.message
-        and hill.solver_starts[0] > 1
+        f"the shortest of {hill.solution.tried[0]} starts" in hill.message
+        and hill.solution.tried[0] > 1
     )
 
 

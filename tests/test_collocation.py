@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import orthodrome as od
-from orthodrome.solvers import lobatto
+from orthodrome.baselines import lobatto
 from problems import problem
 
 T = np.linspace(0, 1, 101)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import orthodrome as od
-from orthodrome import batching, compilation, elements
+from orthodrome import batching, compilation, elements, programs
 
 SCRIPT = """
 import sys
@@ -67,15 +67,15 @@ def test_other_code_has_programs_of_its_own(tmp_path, monkeypatch):
 
 
 def test_a_name_tells_programs_apart_and_is_only_for_our_own_code():
-    name = lambda function, *others: batching._lasting_name(batching._tiled, function, others)
+    name = lambda function, *rest: programs.lasting_name(batching._tiled, function, rest)
     ours = elements.hermite
     assert (
         len(
             {
                 name(ours, 1),
-                name(batching._Each(ours), 1),
+                name(batching.OneByOne(ours), 1),
                 name(ours, 2),
-                name(elements.assemble, 1),
+                name(elements.gradient, 1),
             }
         )
         == 4

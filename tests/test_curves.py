@@ -9,7 +9,7 @@ from scipy.special import gamma, kv
 
 import orthodrome as od
 from independent import Posterior, squared_exponential
-from orthodrome.curves import GPCurve, PiecewiseCurve, concatenate_curves, uniform_process
+from orthodrome.curves import GPCurve, PiecewiseCurve, uniform_process
 
 KERNELS = [od.SquaredExponential(0.3), od.Matern(0.5), od.Matern(0.8, nu=4.5)]
 T = np.linspace(0, 1, 23)
@@ -127,7 +127,7 @@ def test_a_piecewise_curve_meets_what_it_was_given_and_reproduces_quintics():
 def test_concatenated_curves_evaluate_as_before(rng):
     short = PiecewiseCurve(np.array([[0, 1.0]]), *rng.standard_normal((3, 1, 2, 2)))
     long = PiecewiseCurve(np.array([[0, 0.2, 0.5, 1.0]]), *rng.standard_normal((3, 1, 4, 2)))
-    joined = concatenate_curves([short, long])
+    joined = type(short).join([short, long])
     np.testing.assert_allclose(
         joined.evaluate(T), np.concatenate([short.evaluate(T), long.evaluate(T)]), rtol=1e-12
     )

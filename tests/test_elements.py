@@ -8,7 +8,8 @@ import pytest
 
 import orthodrome as od
 from orthodrome import elements, elimination
-from orthodrome.solvers.energy import descend, smooth
+from orthodrome.discretisation.jets import assemble
+from orthodrome.solvers.descent import descend, smooth
 from problems import problem
 
 
@@ -99,8 +100,8 @@ def test_gradient_and_hessian_are_the_derivatives_of_the_sum(degree, rng):
     widths = np.array([0.1, 0.2, 0.4, 0.3])
     nodes = rng.standard_normal((4 * degree + 1, 3))
     with jax.enable_x64(True):
-        total = elements.assemble(metric, jnp.asarray(nodes), jnp.asarray(widths))
-        energy = lambda x: elements.assemble(metric, x, jnp.asarray(widths)).energy
+        total = assemble(metric, jnp.asarray(nodes), jnp.asarray(widths))
+        energy = lambda x: assemble(metric, x, jnp.asarray(widths)).energy
         gradient, hessian = (
             jax.jit(f(energy))(jnp.asarray(nodes)) for f in (jax.grad, jax.hessian)
         )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import orthodrome as od
-from orthodrome.solvers.energy import Look, descend
+from orthodrome.solvers.descent import CurvatureCheck, descend
 from problems import NAMES, problem
 
 
@@ -109,12 +109,13 @@ def test_only_a_descent_that_looks_sees_that_there_was_more_than_one_way():
     )
     breaks = np.broadcast_to(np.linspace(0, 1, 9), (2, 9))
     found = {
-        look: descend(hill, np.stack([over, beside]), breaks, 1e-4, 100, look=look) for look in Look
+        check: descend(hill, np.stack([over, beside]), breaks, 1e-4, 100, check=check)
+        for check in CurvatureCheck
     }
     assert all((descent.status == od.Status.CONVERGED).all() for descent in found.values())
-    assert not found[Look.NEVER].bent.any() and found[Look.ALWAYS].bent[0]
-    assert np.all(found[Look.NEVER].nodes[0, :, 1] == 0)
-    hasty, careful, wary = (found[look].length for look in Look)
+    assert not found[CurvatureCheck.NEVER].bent.any() and found[CurvatureCheck.ALWAYS].bent[0]
+    assert np.all(found[CurvatureCheck.NEVER].nodes[0, :, 1] == 0)
+    hasty, careful, wary = (found[check].length for check in CurvatureCheck)
     assert hasty[0] > 1.1 * careful[0]
     np.testing.assert_allclose(hasty[1], wary[1], rtol=1e-3)
     np.testing.assert_allclose(careful, wary, rtol=1e-3)

@@ -236,7 +236,7 @@ def test_bounds_of_another_dimension_are_refused(semicircle):
 
 
 def test_its_noise_is_a_covariance_also_where_absolute_values_would_leave_none(rng):
-    from orthodrome.solvers.hennig_hauberg import _propagated
+    from orthodrome.baselines.hennig_hauberg import _propagated
 
     roots = rng.standard_normal((300, 8, 8))
     covariance = (roots @ roots.swapaxes(1, 2)).reshape(300, 2, 4, 2, 4)

@@ -209,7 +209,7 @@ def test_a_solver_may_judge_only_some_of_its_blocks(monkeypatch):
                 if (start == p.start[0]).all()
                 else None
             )
-            return dataclasses.replace(solution, verdict=verdict)
+            return dataclasses.replace(solution, judged=verdict)
 
     monkeypatch.setattr(solving, "BLOCK", 1)
     path = od.shortest_path(p.metric, p.start[:3], p.end[:3], Moody())

@@ -5,7 +5,7 @@ around it, `n` data, `N` nodes or knots of a curve, `K` its elements, `P` proble
 points near each other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -32,13 +32,14 @@ Flag = Bool[JaxArray, ""]
 Count = Int[JaxArray, ""]
 """A whole number in compiled code."""
 
-Number = JaxArray | Array | float
-"""A number on either side: an array of no dimension, traced or not, or Python's own."""
+Number = JaxArray | Array | float | int
+"""A number, or a truth value, on either side: an array of no dimension, traced or not, or Python's
+own."""
 
 Index = Array | slice | list[int]
 """What picks rows: a mask, numbers of rows, or a slice."""
 
-RandomState = int | np.random.Generator | np.random.RandomState | None
+RandomState = int | Sequence[int] | np.random.Generator | np.random.RandomState | None
 """What repeats random numbers, as scikit-learn takes it."""
 
 Map = Callable[[JaxArray], JaxArray]

@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +47,7 @@ TICKS = 16
 """Steps of an iteration between two looks at which problems are finished."""
 
 
+@runtime_checkable
 class Running(Protocol):
     """A state of an iteration: a tuple of arrays (P, ...) with a status for each problem."""
 

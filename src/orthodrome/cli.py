@@ -203,27 +203,29 @@ def path(
     metric, solver = od.LocalPCA(table.values, sigma, rho), choose_solver(rtol, mesh, tol)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", od.ConvergenceWarning)  # the lines below say it
-        found = od.shortest_path(metric, start, end, solver)
+        shortest = od.shortest_path(metric, start, end, solver)
     straight = np.linalg.norm(end - start)
-    out.print(f"length      {found.length:.8g}")
-    out.print(f"error       {found.error:.1e} (relative, estimated)")
-    out.print(f"converged   {'yes' if found.converged else 'no'}")
+    out.print(f"length      {shortest.length:.8g}")
+    out.print(f"error       {shortest.error:.1e} (relative, estimated)")
+    out.print(f"converged   {'yes' if shortest.converged else 'no'}")
     out.print(
-        f"certified   {'yes' if found.certified else 'no'} (residual between the knots "
-        f"{found.residual:.1e})"
+        f"certified   {'yes' if shortest.certified else 'no'} (residual between the knots "
+        f"{shortest.residual:.1e})"
     )
-    out.print(f"in words    {found.message}", soft_wrap=True)
+    out.print(f"in words    {shortest.message}", soft_wrap=True)
     say.print(f"{metric}; Euclidean distance {straight:.6g}", soft_wrap=True)
     if out_file:
         t = np.linspace(0, 1, points)
         write_rows(
-            out_file, ["t", *table.columns], np.column_stack([t, table.in_units(found(t))]).tolist()
+            out_file,
+            ["t", *table.columns],
+            np.column_stack([t, table.in_units(shortest(t))]).tolist(),
         )
         say.print(f"wrote {out_file}", soft_wrap=True)
     if plot:
-        draw(metric, found, plot)
+        draw(metric, shortest, plot)
         say.print(f"wrote {plot}", soft_wrap=True)
-    raise typer.Exit(Exit.DONE if found.converged else Exit.NOT_CONVERGED)
+    raise typer.Exit(Exit.DONE if shortest.converged else Exit.NOT_CONVERGED)
 
 
 @app.command(epilog="Example: orthodrome distances points.csv --out D.npy")

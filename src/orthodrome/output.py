@@ -41,7 +41,7 @@ def write_rows(file: Path, header: Sequence[str], rows: Iterable[Sequence[Any]])
         writer.writerows(rows)
 
 
-def draw(metric: Any, found: Any, file: Path) -> None:
+def draw(metric: Any, path: Any, file: Path) -> None:
     """The path over the data, in a file."""
     import matplotlib
 
@@ -52,9 +52,7 @@ def draw(metric: Any, found: Any, file: Path) -> None:
 
     figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
     plotting.scene(metric, ax=ax)
-    plotting.paths(found, ax=ax)
-    ax.set_title(
-        f"length {found.length:.4g}, {'certified' if found.certified else 'not certified'}"
-    )
+    plotting.paths(path, ax=ax)
+    ax.set_title(f"length {path.length:.4g}, {'certified' if path.certified else 'not certified'}")
     figure.savefig(file, dpi=150)
     plt.close(figure)

@@ -188,7 +188,13 @@ def paths(
         ends = curve[[0, -1]]
         artists.append(
             ax.scatter(
-                *ends.T, s=26, color=chosen["color"], edgecolors="white", linewidths=0.8, zorder=4
+                ends[:, 0],
+                ends[:, 1],
+                s=26,
+                color=chosen["color"],
+                edgecolors="white",
+                linewidths=0.8,
+                zorder=4,
             )
         )
     return artists

@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -24,6 +24,7 @@ One is too few: whoever compares two metrics goes to and fro between them. Hundr
 the networks of a whole afternoon in a notebook."""
 
 
+@runtime_checkable
 class Batchable(Protocol):
     """The first argument of every function of many rows: a pytree of arrays that says how it wants
     to be evaluated. Every `Metric` is one, and its contract says what each member means."""

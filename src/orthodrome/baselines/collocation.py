@@ -120,8 +120,8 @@ def _by_scipy(field: lobatto.Field, t: Array, y: Array, tol: float, max_nodes: i
 
     d = y.shape[1] // 2
     ends = lambda at_0, at_1: np.concatenate([at_0[:d] - y[0, :d], at_1[:d] - y[-1, :d]])
-    found = solve_bvp(lambda _, y: field(y.T).T, ends, t, y.T, tol=tol, max_nodes=max_nodes)
-    return found.x, found.y.T, _STATUS[found.status], found.niter
+    solution = solve_bvp(lambda _, y: field(y.T).T, ends, t, y.T, tol=tol, max_nodes=max_nodes)
+    return solution.x, solution.y.T, _STATUS[solution.status], solution.niter
 
 
 def _by_lobatto(field: lobatto.Field, t: Array, y: Array, tol: float, max_nodes: int) -> Solved:

@@ -149,7 +149,7 @@ def _newton(field: Field, curve: Curve, tol: float) -> tuple[Curve, Array]:
         if system is None:
             system = _System(curve, _jacobians(field, curve, slopes))
             step = system.solve(defects)
-        cost, found = _size(step), None
+        cost, accepted = _size(step), None
         for j in range(SHORTENINGS + 1):
             alpha = 0.5**j
             tried = Curve(curve.t, curve.y - alpha * step[0], curve.inner - alpha * step[1])
@@ -158,12 +158,12 @@ def _newton(field: Field, curve: Curve, tol: float) -> tuple[Curve, Array]:
             except FloatingPointError:
                 continue
             defects_there = _defects(tried, slopes_there)
-            found = tried, slopes_there, defects_there, system.solve(defects_there)
-            if _size(found[-1]) < (1 - 2 * alpha * DECREASE) * cost:
+            accepted = tried, slopes_there, defects_there, system.solve(defects_there)
+            if _size(accepted[-1]) < (1 - 2 * alpha * DECREASE) * cost:
                 break
-        if found is None:
+        if accepted is None:
             break
-        curve, slopes, defects, step = found
+        curve, slopes, defects, step = accepted
         if not _unsettled(defects, slopes, h, tol).any():
             break
         if alpha < 1:

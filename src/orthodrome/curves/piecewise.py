@@ -82,7 +82,7 @@ class PiecewiseCurve(Curve):
         h = self.breaks[row, piece + 1] - start
         u = (t - start) / h
         powers = np.cumprod(np.stack([np.ones_like(u), *[u] * 5], axis=-1), axis=-1)
-        coefficients, found = self._coefficients()[row, piece], []
+        coefficients, values = self._coefficients()[row, piece], []
         for order in orders:
             k = np.arange(max(order, 1), 6)  # of uᵏ, the derivative is k (k − 1) … uᵏ⁻ᵒʳᵈᵉʳ
             basis = (
@@ -91,8 +91,8 @@ class PiecewiseCurve(Curve):
                 / h[..., None] ** order
             )
             value = np.einsum("ptk,ptkd->ptd", basis, coefficients[..., k[0] - 1 :, :])
-            found.append(value + self.position[row, piece] if order == 0 else value)
-        return found
+            values.append(value + self.position[row, piece] if order == 0 else value)
+        return values
 
     def _coefficients(self) -> Array:
         """Of u, …, u⁵ on each piece, (P, K − 1, 5, d), after its first point: so short pieces far

@@ -1,7 +1,7 @@
 """What a discretisation promises: meshes and tolerances that suit it, and a model of the energy."""
 
 import abc
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import equinox as eqx
 
@@ -10,6 +10,7 @@ from orthodrome._types import Float, JaxArray, Number, Scalar
 from orthodrome.metrics import Metric
 
 
+@runtime_checkable
 class LocalModel(Protocol):
     """The energy around a curve, to the second order, as a descent needs it.
 

@@ -85,20 +85,20 @@ def iterated(
     metric, a, b = problems
     variants.iterate(metric, a[:2], b[:2], processes, one_by_one, max_iter=2)  # compile
     began = time.perf_counter()
-    found = variants.iterate(metric, a, b, processes, one_by_one)
+    outcome = variants.iterate(metric, a, b, processes, one_by_one)
     took = (time.perf_counter() - began) / len(a)
     length, at_knots, between = np.zeros((3, len(a)))
     certified = np.zeros(len(a), bool)
-    for rows, curve in found.curves:
+    for rows, curve in outcome.curves:
         verdict = judge(metric, curve, a[rows], b[rows], RTOL)
         length[rows], certified[rows] = verdict.length, verdict.certified
         at_knots[rows] = contest.missed(metric, curve, np.linspace(0, 1, mesh))
         between[rows] = contest.missed(metric, curve, np.linspace(0, 1, contest.LOOKS))
     return {
         "seconds": np.full(len(a), took),
-        "converged": found.converged,
-        "iterations": found.iterations,
-        "evaluations": found.evaluations,
+        "converged": outcome.converged,
+        "iterations": outcome.iterations,
+        "evaluations": outcome.evaluations,
         "length": length,
         "certified": certified,
         "at_knots": at_knots,

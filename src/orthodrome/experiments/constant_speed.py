@@ -62,8 +62,8 @@ def compute(run: Run) -> Results:
             path = od.shortest_path(metric, start, ends, od.FixedPoint(mesh=mesh, tol=tol))
         knots = contest.missed(metric, path.curve, np.linspace(0, 1, mesh))
         between = contest.missed(metric, path.curve, np.linspace(0, 1, contest.LOOKS))
-        found = {"speed": path.speed(TIMES), "length": path.length, "certified": path.certified}
-        return found | {"converged": path.converged, "at_knots": knots, "between": between}
+        facts = {"speed": path.speed(TIMES), "length": path.length, "certified": path.certified}
+        return facts | {"converged": path.converged, "at_knots": knots, "between": between}
 
     parts, strict = (
         {mesh: run.part(f"mesh-{mesh}-{tol:g}", speeds, mesh, tol) for mesh in MESHES}

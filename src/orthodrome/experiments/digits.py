@@ -83,11 +83,11 @@ def clustered(
     }
 
 
-def accuracy(found: Array, labels: Array) -> float:
+def accuracy(assigned: Array, labels: Array) -> float:
     """The share of images in the right cluster, under the best matching of clusters and digits."""
-    placed = found >= 0
+    placed = assigned >= 0
     return max(
-        float(np.mean(placed & (np.array(match)[found] == labels)))
+        float(np.mean(placed & (np.array(match)[assigned] == labels)))
         for match in permutations(DIGITS)
     )
 

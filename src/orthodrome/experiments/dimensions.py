@@ -36,8 +36,8 @@ def compute(run: Run) -> Results:
             metric, a, b = problems(run, dim, again)
             name = f"{'again' if again else 'once'}-{dim}-"
             few = run.settings.for_bvp.get(str(dim), len(a))
-            found = contest.some_for_bvp(run, name, metric, a, b, few, mesh=10, alone=True)
-            rows.setdefault(reading, {})[dim] = found
+            row = contest.some_for_bvp(run, name, metric, a, b, few, mesh=10, alone=True)
+            rows.setdefault(reading, {})[dim] = row
     return {"rows": rows}
 
 

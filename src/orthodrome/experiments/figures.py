@@ -6,10 +6,11 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from orthodrome import plotting
-from orthodrome._types import Array
+from orthodrome._types import Array, ArrayLike
 from orthodrome.experiments.contest import AUTO, BVP4, BVP5, HH, OURS
 from orthodrome.metrics import Metric
 
@@ -35,7 +36,9 @@ def sheet(
     return figure, axes.ravel()
 
 
-def line(ax: Any, who: str, x: Any, y: Any, markers: bool = True, **style: Any) -> None:
+def line(
+    ax: Axes, who: str, x: ArrayLike, y: ArrayLike, markers: bool = True, **style: Any
+) -> None:
     """One solver's line, or only its markers with `linestyle=""`."""
     chosen = {**STYLE[who], "markersize": MARKER_SIZE, "linewidth": 1.4, "label": who} | style
     if not markers:
@@ -43,7 +46,9 @@ def line(ax: Any, who: str, x: Any, y: Any, markers: bool = True, **style: Any) 
     ax.plot(x, y, **chosen)
 
 
-def bars(ax: Any, groups: Sequence[str], values: Mapping[str, Array], text: str = "{:.0f}") -> None:
+def bars(
+    ax: Axes, groups: Sequence[str], values: Mapping[str, Array], text: str = "{:.0f}"
+) -> None:
     """A bar for each solver in each group, its number above it."""
     width = 0.8 / len(values)
     for i, (who, heights) in enumerate(values.items()):
@@ -61,14 +66,14 @@ def bars(ax: Any, groups: Sequence[str], values: Mapping[str, Array], text: str 
     ax.set_xticks(np.arange(len(groups)), groups)
 
 
-def scene(ax: Any, metric: Metric, data: Any = None, **dots: Any) -> None:
+def scene(ax: Axes, metric: Metric, data: Array | None = None, **dots: Any) -> None:
     """The data over the metric, without ticks: coordinates mean nothing here."""
     plotting.scene(metric, data, ax=ax, **dots)
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
 
 
-def curve(ax: Any, who: str, points: Array, **style: Any) -> None:
+def curve(ax: Axes, who: str, points: Array, **style: Any) -> None:
     """One solver's path (T, 2), a marker now and then, with a light edge that lifts it off the
     data."""
     every = max(1, len(points) // 8)
@@ -78,12 +83,12 @@ def curve(ax: Any, who: str, points: Array, **style: Any) -> None:
     line(ax, who, *points.T, **chosen)
 
 
-def legend(ax: Any, **options: Any) -> None:
+def legend(ax: Axes, **options: Any) -> None:
     """Without a frame."""
     ax.legend(**{"frameon": False, "fontsize": 8} | options)
 
 
-def legend_below(figure: Figure, ax: Any, columns: int) -> None:
+def legend_below(figure: Figure, ax: Axes, columns: int) -> None:
     """What is in `ax`, below everything."""
     figure.legend(
         *ax.get_legend_handles_labels(),

@@ -59,13 +59,13 @@ def measure(
             linear = GaussianMixture(2, n_init=10, random_state=seed).fit(data)
             took = time.perf_counter() - began
             kl, lost = divergence(linear, new)
-            found = {
+            facts = {
                 "error": clustering_error(linear.predict(data), labels),
                 "kl": kl,
                 "kl_by_auto": kl,
                 "kl_flat": kl,
             }
-            return found | {
+            return facts | {
                 "lost": lost,
                 "fit_seconds": took,
                 "history": [[took], [linear.score(data)]],
@@ -103,10 +103,10 @@ def log_generating(x: Array, angles: int = 2000) -> Array:
     return logsumexp(-squares / (2 * NOISE**2), axis=1) - np.log(2 * np.pi * NOISE**2 * len(places))
 
 
-def clustering_error(found: Array, labels: Array) -> float:
+def clustering_error(assigned: Array, labels: Array) -> float:
     """The share of points in the wrong cluster, under the better matching; a point in none is
     wrong."""
-    return float(min(np.mean(found != labels), np.mean(found != 1 - labels)))
+    return float(min(np.mean(assigned != labels), np.mean(assigned != 1 - labels)))
 
 
 def divergence(mixture: Any, x: Array) -> tuple[float, float]:
@@ -119,12 +119,12 @@ def flat_divergence(mixture: od.LAND, x: Array, rays: int = 512) -> float:
     """KL(p ‖ q) by points x (m, 2), if q is a mixture of exp(−½ uᵀΣ⁻¹u), normalised in coordinates,
     by `Auto`."""
     parts, metric = mixture.components_, mixture.metric_
-    found = within_cut(
+    cut_rays = within_cut(
         metric, parts.means, parts.rays(metric, directions(rays, x.shape[1], 0), True), od.Auto()
     )
-    volume, seen = np.zeros(found.log_weight.shape), np.isfinite(found.log_weight)
-    volume[seen] = metric.log_volume(found.points[seen])
-    flat = parts._replace(log_norm=logsumexp(found.log_shares() - volume, axis=(1, 2)))
+    volume, seen = np.zeros(cut_rays.log_weight.shape), np.isfinite(cut_rays.log_weight)
+    volume[seen] = metric.log_volume(cut_rays.points[seen])
+    flat = parts._replace(log_norm=logsumexp(cut_rays.log_shares() - volume, axis=(1, 2)))
     u = Logarithms(metric, x, len(parts.means), od.Auto()).at(parts.means).u
     return _divergence(x, responsibilities(flat.log_density(u), mixture.weights_)[1])[0]
 

@@ -205,11 +205,11 @@ def likeliest(curve: GPCurve, S: Array, factors: Array) -> list[tuple[Array, flo
         with np.errstate(divide="ignore"):  # a straight line is as likely under any of them
             evidence.append(-0.5 * N * d * np.log(scale) - 0.5 * d * np.linalg.slogdet(G)[1])
     best = np.argmax(evidence, axis=0)
-    found = []
+    curves = []
     for k, (factor, process) in enumerate(safe):
         rows = np.flatnonzero(best == k)
         if len(rows):
-            found.append(
+            curves.append(
                 (rows, factor, GPCurve(process, curve.start[rows], curve.end[rows], curve.z[rows]))
             )
-    return found
+    return curves

@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from typing import Any
@@ -94,9 +94,9 @@ def app(scene: Scene, hosts: set[str]) -> ASGIApp:
 
     def asking(answer: Callable[[Any], Any]) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            found = await worker.run(answer, await _json(request))
-            if isinstance(found, tuple):
-                name, media, content = found
+            answered = await worker.run(answer, await _json(request))
+            if isinstance(answered, tuple):
+                name, media, content = answered
                 return Response(
                     content,
                     headers={
@@ -104,7 +104,7 @@ def app(scene: Scene, hosts: set[str]) -> ASGIApp:
                         "Content-Type": media,
                     },
                 )
-            return JSONResponse(found)
+            return JSONResponse(answered)
 
         return endpoint
 
@@ -153,7 +153,7 @@ class Guard:
         else:
             refusal = None
 
-        async def send_with_headers(message: Any) -> None:
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] += [
                     (name.lower().encode(), value.encode()) for name, value in HEADERS.items()
@@ -182,7 +182,7 @@ class _Worker:
 
         self.pool.submit(step)
 
-    async def run(self, work: Callable[[Any], Any], request: Any) -> Any:
+    async def run(self, work: Callable[[Any], Any], request: object) -> Any:
         if self.waiting >= MOST_WAITING:
             raise HTTPException(
                 429, "too many requests are waiting: ask again when they are answered."
@@ -242,15 +242,15 @@ def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is not a number in JSON.")
 
 
-async def _refused(request: Request, error: Any) -> Response:
+async def _refused(request: Request, error: HTTPException) -> Response:
     return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
 
 
-async def _bad_request(request: Request, error: Any) -> Response:
+async def _bad_request(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 422)
 
 
-async def _our_mistake(request: Request, error: Any) -> Response:
+async def _our_mistake(request: Request, error: Exception) -> Response:
     return JSONResponse(
         {"error": f"something went wrong in the server ({type(error).__name__})."}, 500
     )

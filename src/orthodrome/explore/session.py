@@ -5,7 +5,7 @@ import base64
 import math
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -94,7 +94,7 @@ class Session:
             "colors": plotting.COLORS,
         }
 
-    def map(self, request: Any) -> dict[str, Any]:
+    def map(self, request: object) -> dict[str, Any]:
         """The magnification over the frame, a byte a cell from the bottom row up, the last one
         where it is no number; nothing if there are more than two coordinates."""
         settings = self._settings(_fields(request, {"settings"}))
@@ -111,7 +111,7 @@ class Session:
         told = {"least": least, "most": most, "deeper": lowest < least, "blank": not finite.all()}
         return {"cells": _letters(levels), "side": len(levels)} | told
 
-    def path(self, request: Any) -> dict[str, Any]:
+    def path(self, request: object) -> dict[str, Any]:
         """The shortest path between two ends; with `near`, the number of an earlier one, beginning
         from that."""
         fields = _fields(request, {"start", "end", "settings", "near"})
@@ -136,7 +136,7 @@ class Session:
             path, self._metric(settings), self._place(start), self._place(end)
         )
 
-    def take_away(self, request: Any) -> tuple[str, str, bytes]:
+    def take_away(self, request: object) -> tuple[str, str, bytes]:
         """The paths as a file: its name, its kind for the browser, and what is in it."""
         fields = _fields(request, {"kind", "paths", "settings"})
         settings, kind, wanted = self._settings(fields), fields.get("kind"), fields.get("paths")
@@ -154,11 +154,11 @@ class Session:
         if kind == "py":
             content = exports.program(self.scene, settings, ends)
         else:
-            found = [self._find(*pair, settings) for pair in ends]
+            paths = [self._find(*pair, settings) for pair in ends]
             content = (
-                exports.table(self.scene, found)
+                exports.table(self.scene, paths)
                 if kind == "csv"
-                else exports.picture(self.scene, self._metric(settings), found, colors, kind)
+                else exports.picture(self.scene, self._metric(settings), paths, colors, kind)
             )
         # not orthodrome.py, which would import itself
         return (
@@ -303,14 +303,14 @@ class _Recent:
         self.most = most
         self.held: OrderedDict[Any, Any] = OrderedDict()
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: Hashable) -> Any:
         """What is kept under this name, or None."""
         if key not in self.held:
             return None
         self.held.move_to_end(key)
         return self.held[key]
 
-    def put(self, key: Any, value: Any) -> Any:
+    def put(self, key: Hashable, value: object) -> Any:
         """Keep it, and let go of what was not asked for longest."""
         self.held[key] = value
         if len(self.held) > self.most:
@@ -326,7 +326,7 @@ def straight_length(metric: Metric, a: Array, b: Array) -> float:
     )
 
 
-def _fields(value: Any, allowed: set[str]) -> Mapping[str, Any]:
+def _fields(value: object, allowed: set[str]) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise RequestError(
             f"an object with {', '.join(sorted(allowed))} was expected; {_brief(value)} arrived."
@@ -339,13 +339,13 @@ def _fields(value: Any, allowed: set[str]) -> Mapping[str, Any]:
     return value
 
 
-def _color(value: Any) -> int:
+def _color(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_COLOR:
         raise RequestError(f"color should be the number of a colour; {_brief(value)} arrived.")
     return value
 
 
-def _number(value: Any, name: str) -> float:
+def _number(value: object, name: str) -> float:
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -356,7 +356,7 @@ def _number(value: Any, name: str) -> float:
     return float(value)
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     try:
         text = repr(value)
     except ValueError:  # Python does not write whole numbers with thousands of digits
@@ -364,7 +364,7 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _plain(values: Any) -> Any:
+def _plain(values: object) -> Any:
     """Numbers as JSON has them: null for those that are not finite."""
     array = np.asarray(values)
     plain = array.astype(object)

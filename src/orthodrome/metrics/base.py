@@ -99,7 +99,8 @@ class Metric(eqx.Module):
 
     @hint
     def diagonal(self) -> bool:
-        """Whether the tensor is diagonal everywhere. In many dimensions that saves much work."""
+        """Whether the tensor is diagonal everywhere. Nothing here then calls LAPACK, and in many
+        dimensions that saves much work."""
         return False
 
     @hint
@@ -210,11 +211,13 @@ class Metric(eqx.Module):
 
     def log_volume_at(self, x: Float[JaxArray, " d"]) -> Scalar:
         """½ log det M(x): how much volume the metric gives to a unit of coordinate volume."""
-        return log_volume(self.tensor_at(x))
+        M = self.tensor_at(x)
+        return 0.5 * jnp.sum(jnp.log(jnp.diagonal(M))) if self.diagonal else log_volume(M)
 
     def smallest_eigenvalue_at(self, x: Float[JaxArray, " d"]) -> Scalar:
         """The smallest eigenvalue of M(x); NaN where M is not finite or not symmetric."""
-        return smallest_eigenvalue(self.tensor_at(x))
+        M = self.tensor_at(x)
+        return jnp.min(jnp.diagonal(M)) if self.diagonal else smallest_eigenvalue(M)
 
     # --- the core once more: m points (m, d) that lie near each other, such as those of a curve ---
 

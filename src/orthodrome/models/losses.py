@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from orthodrome._types import JaxArray, Number, PyTree
+
 HALF_LOG_TAU = 0.5 * np.log(2 * np.pi)
 
 LEAST_LOG_STD = -5.0
@@ -14,7 +16,7 @@ LEAST_LOG_STD = -5.0
 loss infinite."""
 
 
-def gaussian(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
+def gaussian(networks: PyTree, kl_weight: Number, rows: JaxArray, key: JaxArray) -> JaxArray:
     """Of encoder and mean, with one standard deviation for everything."""
     z, divergence = _posterior(networks["encoder"], rows, key)
     log_std = jnp.maximum(networks["log_std"], LEAST_LOG_STD)
@@ -23,7 +25,7 @@ def gaussian(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
     )
 
 
-def bernoulli(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
+def bernoulli(networks: PyTree, kl_weight: Number, rows: JaxArray, key: JaxArray) -> JaxArray:
     """Of encoder and mean, for data in [0, 1]."""
     z, divergence = _posterior(networks["encoder"], rows, key)
     logits = jax.vmap(dataclasses.replace(networks["mean"], output="linear"))(z)
@@ -35,7 +37,7 @@ def bernoulli(networks: Any, kl_weight: Any, rows: Any, key: Any) -> Any:
     return jnp.mean(surprise + kl_weight * divergence) + follow
 
 
-def variance(learned: Any, held: Any, rows: Any, key: Any) -> Any:
+def variance(learned: PyTree, held: PyTree, rows: JaxArray, key: JaxArray) -> JaxArray:
     """Of the standard deviation as a function of the latent point, with encoder and mean held
     fixed."""
     networks, std = held
@@ -48,12 +50,12 @@ def variance(learned: Any, held: Any, rows: Any, key: Any) -> Any:
     )
 
 
-def _posterior(encoder: Any, rows: Any, key: Any) -> tuple[Any, Any]:
+def _posterior(encoder: PyTree, rows: JaxArray, key: JaxArray) -> tuple[Any, Any]:
     """A sample of q(z | x) and its divergence from the prior, for each row."""
     mean, log_variance = jnp.split(jax.vmap(encoder)(rows), 2, axis=1)
     z = mean + jnp.exp(0.5 * log_variance) * jax.random.normal(key, mean.shape, mean.dtype)
     return z, 0.5 * jnp.sum(mean**2 + jnp.exp(log_variance) - log_variance - 1, axis=1)
 
 
-def _negative_log_normal(rows: Any, mean: Any, log_std: Any) -> Any:
+def _negative_log_normal(rows: JaxArray, mean: JaxArray, log_std: JaxArray) -> JaxArray:
     return jnp.sum(0.5 * ((rows - mean) * jnp.exp(-log_std)) ** 2 + log_std + HALF_LOG_TAU, axis=1)

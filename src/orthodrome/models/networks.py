@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from orthodrome._types import JaxArray
+
 ACTIVATIONS = {
     "softplus": jax.nn.softplus,
     "tanh": jnp.tanh,
@@ -33,7 +35,7 @@ class MLP(eqx.Module):
     output: str = eqx.field(static=True)
 
     @classmethod
-    def random(cls, key: Any, sizes: Sequence[int], activation: str, output: str) -> "MLP":
+    def random(cls, key: JaxArray, sizes: Sequence[int], activation: str, output: str) -> "MLP":
         """Layers of these sizes, with Glorot's weights."""
         keys = jax.random.split(key, len(sizes) - 1)
         spread = [(2.0 / (into + out)) ** 0.5 for into, out in pairwise(sizes)]
@@ -136,7 +138,7 @@ class RBFStd(eqx.Module):
         """What training changes: the logarithms of the weights, which keeps these positive."""
         return jnp.log(self.weights)
 
-    def with_learned(self, learned: Any) -> "RBFStd":
+    def with_learned(self, learned: JaxArray) -> "RBFStd":
         """The same with something else learned."""
         return RBFStd(self.centers, self.decays, jnp.exp(learned), self.floor, self.scale)
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from orthodrome._types import JaxArray, Number, PyTree
 from orthodrome.progress import Report
 
 Loss = Callable[..., Any]
@@ -49,10 +50,10 @@ class History:
 
 def minimise(
     loss: Loss,
-    params: Any,
-    held: Any,
+    params: PyTree,
+    held: PyTree,
     data: tuple[Any, Any],
-    key: Any,
+    key: JaxArray,
     schedule: Schedule,
     report: Report,
 ) -> tuple[Any, History]:
@@ -99,24 +100,24 @@ def _some_epochs(
     loss: Loss,
     size: int,
     epochs: int,
-    params: Any,
-    held: Any,
-    state: Any,
-    data: Any,
-    key: Any,
-    rate: Any,
+    params: PyTree,
+    held: PyTree,
+    state: PyTree,
+    data: tuple[JaxArray, JaxArray],
+    key: JaxArray,
+    rate: Number,
 ) -> tuple[Any, Any, Any]:
     """A few epochs of batches of one size; the rows that are left over are others in each epoch."""
     steps = len(data) // size
 
-    def step(carry: Any, now: Any) -> Any:
+    def step(carry: PyTree, now: PyTree) -> Any:
         params, state = carry
         rows, noise = now
         value, slope = jax.value_and_grad(loss)(params, held, data[rows], noise)
         change, state = optax.adam(rate).update(slope, state)
         return (optax.apply_updates(params, change), state), value
 
-    def epoch(carry: Any, key: Any) -> Any:
+    def epoch(carry: PyTree, key: JaxArray) -> Any:
         order, noise = jax.random.split(key)
         rows = jax.random.permutation(order, len(data))[: steps * size].reshape(steps, size)
         return jax.lax.scan(step, carry, (rows, jax.random.split(noise, steps)))
@@ -126,7 +127,9 @@ def _some_epochs(
 
 
 @partial(jax.jit, static_argnums=0)
-def _validate(loss: Loss, params: Any, held: Any, data: Any, key: Any) -> Any:
+def _validate(
+    loss: Loss, params: PyTree, held: PyTree, data: tuple[JaxArray, JaxArray], key: JaxArray
+) -> Any:
     return jnp.mean(
         jax.lax.map(lambda k: loss(params, held, data, k), jax.random.split(key, PROBES))
     )

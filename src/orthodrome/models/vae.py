@@ -5,7 +5,7 @@ import dataclasses
 import json
 import numbers
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from orthodrome import _boundary
-from orthodrome._types import Array
+from orthodrome._types import AnyArray, Array, ArrayLike, JaxArray, PyTree, RandomState
 from orthodrome.metrics import Pullback
 from orthodrome.models import losses, training
 from orthodrome.models.networks import ACTIVATIONS, MLP, Encoder, Mean, NetworkStd, RBFStd
@@ -75,7 +75,7 @@ class VAE(TransformerMixin, BaseEstimator):
         validation_fraction: float = 0.1,
         warm_start: bool = False,
         verbose: bool = False,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         """Settings only; `fit` checks them.
 
@@ -119,23 +119,25 @@ class VAE(TransformerMixin, BaseEstimator):
 
     # --- learning ---
 
-    def fit(self, X: Any, y: Any = None) -> "VAE":
+    def fit(self, X: ArrayLike, y: object = None) -> "VAE":
         """Learn from data (n, D). Ctrl-C ends the training early and keeps what is best so far."""
         output = self._require_settings()
-        X = validate_data(self, _boundary.detached(X, "X"), dtype=np.float64, ensure_min_samples=2)
-        center, scale = self._units(X, output)
+        x: Array = validate_data(
+            self, _boundary.detached(X, "X"), dtype=np.float64, ensure_min_samples=2
+        )
+        center, scale = self._units(x, output)
         seed = int(np.random.default_rng(self.random_state).integers(2**31))
         schedule = training.Schedule(
             self.epochs, self.batch_size, self.learning_rate, self.patience
         )
         with jax.enable_x64(False), bars(self.verbose) as begin:
             keys = jax.random.split(jax.random.key(seed), 5)
-            rows = jnp.asarray((X - center) / scale, jnp.float32)
-            order = jax.random.permutation(keys[0], len(X))
-            n_aside = min(max(1, round(self.validation_fraction * len(X))), len(X) - 1)
+            rows = jnp.asarray((x - center) / scale, jnp.float32)
+            order = jax.random.permutation(keys[0], len(x))
+            n_aside = min(max(1, round(self.validation_fraction * len(x))), len(x) - 1)
             data = rows[order[n_aside:]], rows[order[:n_aside]]
 
-            networks = self._first_networks(keys[1], X.shape[1], output)
+            networks = self._first_networks(keys[1], x.shape[1], output)
             loss = losses.gaussian if self.likelihood == "gaussian" else losses.bernoulli
             self.history_ = {}
             for what, share in WARM_UP:
@@ -168,7 +170,7 @@ class VAE(TransformerMixin, BaseEstimator):
         self._warn_of_trouble()
         return self
 
-    def _first_networks(self, key: Any, features: int, output: str) -> dict[str, Any]:
+    def _first_networks(self, key: JaxArray, features: int, output: str) -> dict[str, Any]:
         """Encoder and mean to begin with: the last ones, or random ones; and the one standard
         deviation."""
         one, other = jax.random.split(key)
@@ -189,7 +191,9 @@ class VAE(TransformerMixin, BaseEstimator):
             networks = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), last)
         return networks | {"log_std": jnp.full((), FIRST_LOG_STD)}
 
-    def _first_std(self, key: Any, networks: Any, rows: Any, seed: int) -> NetworkStd | RBFStd:
+    def _first_std(
+        self, key: JaxArray, networks: dict[str, PyTree], rows: JaxArray, seed: int
+    ) -> NetworkStd | RBFStd:
         """The decoder's standard deviation to begin with, in the units of the rows: much the same
         everywhere."""
         features, one = rows.shape[1], jnp.ones(())
@@ -216,14 +220,14 @@ class VAE(TransformerMixin, BaseEstimator):
         """The coordinates of the latent space that was learned."""
         return self.mean_.dim
 
-    def encode(self, X: Any) -> Array:
+    def encode(self, X: ArrayLike) -> Array:
         """The latent points of data: the means of q(z | x). (n, D) → (n, latent_dim)."""
         check_is_fitted(self)
-        X = validate_data(self, _boundary.detached(X, "X"), dtype=np.float64, reset=False)
+        rows = validate_data(self, _boundary.detached(X, "X"), dtype=np.float64, reset=False)
         with _boundary.double_precision():
-            return np.asarray(_over_rows(self.encoder_, X)[0])
+            return np.asarray(_over_rows(self.encoder_, rows)[0])
 
-    def decode(self, Z: Any, return_std: bool = False) -> Any:
+    def decode(self, Z: ArrayLike, return_std: bool = False) -> Any:
         """The decoder's mean at latent points (..., latent_dim) → (..., D), and with `return_std`
         its deviation."""
         check_is_fitted(self)
@@ -386,14 +390,14 @@ def bumps(codes: Array, most: int, seed: int) -> tuple[Array, Array]:
     λₖ = ½ (REACH · mean distance to the centre)⁻², of the codes of each cluster.
     """
     distinct = len(np.unique(codes, axis=0))
-    found = KMeans(min(most, distinct), n_init=1, random_state=seed % 2**31).fit(codes)
-    away = np.linalg.norm(codes - found.cluster_centers_[found.labels_], axis=1)
-    counts = np.bincount(found.labels_, minlength=len(found.cluster_centers_))
-    spread = np.bincount(found.labels_, away, minlength=len(counts)) / np.maximum(counts, 1)
+    clusters = KMeans(min(most, distinct), n_init=1, random_state=seed % 2**31).fit(codes)
+    away = np.linalg.norm(codes - clusters.cluster_centers_[clusters.labels_], axis=1)
+    counts = np.bincount(clusters.labels_, minlength=len(clusters.cluster_centers_))
+    spread = np.bincount(clusters.labels_, away, minlength=len(counts)) / np.maximum(counts, 1)
     usual = spread[counts > 1].mean() if np.any(counts > 1) else np.linalg.norm(codes.std(axis=0))
     spread = np.where(counts > 1, spread, usual)  # a cluster of one point has none
     spread = np.maximum(spread, 0.1 * usual) if usual > 0 else np.ones_like(spread)
-    return found.cluster_centers_.astype(np.float32), (0.5 / (REACH * spread) ** 2).astype(
+    return clusters.cluster_centers_.astype(np.float32), (0.5 / (REACH * spread) ** 2).astype(
         np.float32
     )
 
@@ -402,7 +406,7 @@ def bumps(codes: Array, most: int, seed: int) -> tuple[Array, Array]:
 
 
 @eqx.filter_jit
-def _over_rows(function: Any, rows: Any) -> Any:
+def _over_rows(function: Callable[..., PyTree], rows: AnyArray) -> PyTree:
     return jax.lax.map(function, rows, batch_size=ROWS)
 
 
@@ -415,7 +419,7 @@ def _after(history: training.History, schedule: training.Schedule) -> training.S
     )
 
 
-def _in_double(leaf: Any) -> Array:
+def _in_double(leaf: ArrayLike) -> Array:
     return np.asarray(leaf, dtype=np.float64)
 
 
@@ -428,13 +432,13 @@ def _as_safetensors(file: str | Path) -> Path:
     return path
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: np.generic | Sequence[int]) -> Any:
     return value.item() if isinstance(value, np.generic) else list(value)
 
 
-def _named(tree: Any) -> dict[str, Any]:
+def _named(tree: PyTree) -> dict[str, Any]:
     return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
-def _name(path: Any) -> str:
+def _name(path: tuple[object, ...]) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -77,12 +77,12 @@ def fit(logs: Logarithms, means: Array, settings: Settings, progress: Progress) 
     step of the means, and Σ to where its moments are those of the data, on the rays that are there.
     """
     mixture = _begin(logs, means, settings, progress)
-    others = (
+    rival_means = (
         _elsewhere(mixture, logs, settings) if progress.seconds < settings.max_seconds else means
     )
-    if np.any(others != means):
+    if np.any(rival_means != means):
         rival = Logarithms(logs.metric, logs.points, len(means), logs.solver)
-        other = _begin(rival, others, settings, progress)
+        other = _begin(rival, rival_means, settings, progress)
         for run in ((mixture, logs), (other, rival)):
             _go_on(*run, dataclasses.replace(settings, max_iter=HEAD_START), progress)
         if other.rank > mixture.rank:
@@ -108,17 +108,17 @@ def _begin(logs: Logarithms, means: Array, settings: Settings, progress: Progres
     """The weights and Σ that suit these means, from the points that are nearest to each, on few
     rays."""
     metric, tangents, frames = logs.metric, logs.at(means), Frames.at(logs.metric, means)
-    if not tangents.found.any():
+    if not tangents.known.any():
         raise ValueError(
             "no logarithm of any point was found at the first means: try another solver, or "
             "means_init."
         )
-    labels = np.argmin(np.where(tangents.found, tangents.distance, np.inf), axis=0)
+    labels = np.argmin(np.where(tangents.known, tangents.distance, np.inf), axis=0)
     r = (labels == np.arange(len(means))[:, None]).astype(float)
     A = np.linalg.cholesky(scatter_of(tangents, r, settings.ridge))
-    found = cast(metric, means, frames.lower, A, settings.few, settings.exact)
+    rays = cast(metric, means, frames.lower, A, settings.few, settings.exact)
     for _ in range(WARM_UP):
-        parts, _ = fitted(found, means, frames, scatter_of(tangents, r, settings.ridge))
+        parts, _ = fitted(rays, means, frames, scatter_of(tangents, r, settings.ridge))
         weights = r.sum(axis=1) / r.sum()
         r, _ = responsibilities(parts.log_density(tangents.u), weights)
         changed = np.mean(np.argmax(r, axis=0) != labels)
@@ -126,11 +126,11 @@ def _begin(logs: Logarithms, means: Array, settings: Settings, progress: Progres
         progress.say(f"beginning: {changed:.1%} of the points changed sides")
         if changed <= SETTLED:
             break
-        found = parts.recast(found, metric, settings.few, settings.exact)
-    found = parts.rays(metric, settings.omega, settings.exact)
-    parts = parts._replace(log_norm=found.log_integral())
+        rays = parts.recast(rays, metric, settings.few, settings.exact)
+    rays = parts.rays(metric, settings.omega, settings.exact)
+    parts = parts._replace(log_norm=rays.log_integral())
     mixture = Mixture(
-        parts, found, weights, tangents, np.zeros(0), np.full(len(means), REACH), parts.covariances
+        parts, rays, weights, tangents, np.zeros(0), np.full(len(means), REACH), parts.covariances
     )
     _expect(mixture, progress)
     return mixture
@@ -161,7 +161,7 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
     mixture.rays = old.recast(mixture.rays, metric, settings.omega, settings.exact)
     paths, step = logs.paths(), _step(mixture, logs, r, settings)
     # look for better means along paths that are followed, which is cheap
-    best, means, found = cost, old.means, mixture.rays
+    best, means, best_rays = cost, old.means, mixture.rays
     for share in SHARES:
         todo = best >= cost
         trial = old.means.copy()
@@ -187,8 +187,8 @@ def _maximise(mixture: Mixture, logs: Logarithms, r: Array, settings: Settings) 
         _, costs = fitted(rays, trial, frames, now, todo)
         better = todo & (costs < best)
         best, means = np.where(better, costs, best), np.where(better[:, None], trial, means)
-        found = rays.where(better, found)
-    better = _move(mixture, logs, r, means, found, best < cost, settings)
+        best_rays = rays.where(better, best_rays)
+    better = _move(mixture, logs, r, means, best_rays, best < cost, settings)
     free = better & np.any(means != old.means, axis=1)
     logs.restore(~free, paths)
     mixture.reach = np.where(
@@ -203,7 +203,7 @@ def _move(
     logs: Logarithms,
     r: Array,
     means: Array,
-    found: Rays,
+    rays: Rays,
     which: Array,
     settings: Settings,
 ) -> Array:
@@ -217,14 +217,14 @@ def _move(
     moved = which & np.any(means != old.means, axis=1)
     guess = old.log_density(tangents.u)
     matter = np.maximum(r, responsibilities(guess, mixture.weights)[0]) > np.exp(-NEGLIGIBLE)
-    seen = logs.at(means, moved[:, None] & (matter | ~tangents.found), fresh=True)
+    seen = logs.at(means, moved[:, None] & (matter | ~tangents.known), fresh=True)
     seen = seen.where(seen.status != NOT_ASKED, tangents)
     frames = Frames.at(logs.metric, means)
-    parts, costs = fitted(found, means, frames, scatter_of(seen, r, settings.ridge), which)
+    parts, costs = fitted(rays, means, frames, scatter_of(seen, r, settings.ridge), which)
     # a mean from which fewer points are seen is no better
-    lost = np.any(matter & tangents.found & ~seen.found, axis=1)
+    lost = np.any(matter & tangents.known & ~seen.known, axis=1)
     better = which & (costs < cost) & ~lost
-    mixture.components, mixture.rays = parts.where(better, old), found.where(better, mixture.rays)
+    mixture.components, mixture.rays = parts.where(better, old), rays.where(better, mixture.rays)
     mixture.tangents = seen.where(np.broadcast_to(better[:, None], r.shape), tangents)
     return better
 
@@ -272,9 +272,9 @@ def _if_at(
         np.linalg.cholesky(scatter_of(tangents, r, settings.ridge)),
     )
     A = lower @ np.linalg.solve(repeated(lower[::each]), repeated(parts.A))
-    found = cast(metric, bases, frames.lower, A, settings.few, settings.exact)
+    rays = cast(metric, bases, frames.lower, A, settings.few, settings.exact)
     for _ in range(TRIALS):
-        trial, _ = fitted(found, bases, frames, scatter_of(tangents, r, settings.ridge))
+        trial, _ = fitted(rays, bases, frames, scatter_of(tangents, r, settings.ridge))
         weight = np.clip(r.mean(axis=1), *BETWEEN)
         density = joint_density(trial.log_density(tangents.u), weight)
         total = np.logaddexp(density, rest + np.log((1 - weight) / (1 - own_weight))[:, None])

@@ -2,38 +2,38 @@
 
 import sys
 import time
-from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from orthodrome import _boundary, solving
-from orthodrome._types import Array
+from orthodrome._types import Array, ArrayLike, RandomState
 from orthodrome.metrics import LocalPCA, Metric
 
 
-def require_data(estimator: Any, X: Any, least: int = 2) -> tuple[Array, Metric]:
+def require_data(estimator: BaseEstimator, X: ArrayLike, least: int = 2) -> tuple[Array, Metric]:
     """The data (n, d) to fit, and the metric: the estimator's own, or a `LocalPCA` learned from
     these data."""
-    X = validate_data(
+    x: Array = validate_data(
         estimator, _boundary.detached(X, "X"), dtype=np.float64, ensure_min_samples=least
     )
     if estimator.metric is None:
-        return X, LocalPCA(X)
+        return x, LocalPCA(x)
     metric = solving.require_metric(estimator.metric)
-    _require_on(metric, X)
-    return X, metric
+    _require_on(metric, x)
+    return x, metric
 
 
-def require_queries(estimator: Any, X: Any) -> Array:
+def require_queries(estimator: BaseEstimator, X: ArrayLike) -> Array:
     """Points (n, d) for an estimator that was fitted."""
     check_is_fitted(estimator)
-    X = validate_data(estimator, _boundary.detached(X, "X"), dtype=np.float64, reset=False)
-    _require_on(estimator.metric_, X)
-    return X
+    x: Array = validate_data(estimator, _boundary.detached(X, "X"), dtype=np.float64, reset=False)
+    _require_on(estimator.metric_, x)
+    return x
 
 
-def require_clusters(n_clusters: Any, name: str, X: Array) -> int:
+def require_clusters(n_clusters: int, name: str, X: Array) -> int:
     """How many clusters or components, no more than there are points."""
     count = _boundary.as_count(n_clusters, name, 1)
     if count > len(X):
@@ -41,7 +41,7 @@ def require_clusters(n_clusters: Any, name: str, X: Array) -> int:
     return count
 
 
-def as_generator(random_state: Any) -> np.random.Generator:
+def as_generator(random_state: RandomState) -> np.random.Generator:
     """NumPy's generator from what scikit-learn takes: a number, None, a generator, or a
     RandomState."""
     if isinstance(random_state, np.random.RandomState):

@@ -1,18 +1,20 @@
 """Interpolation along shortest paths, through two or more points."""
 
-from typing import Any
-
 import numpy as np
 
 from orthodrome import _boundary
-from orthodrome._types import Array
+from orthodrome._types import Array, ArrayLike
 from orthodrome.metrics import Metric
 from orthodrome.path import shortest_path
 from orthodrome.solvers import Solver
 
 
 def interpolate(
-    metric: Metric, points: Any, t: Any, times: Any = None, solver: Solver | None = None
+    metric: Metric,
+    points: ArrayLike,
+    t: ArrayLike,
+    times: ArrayLike | None = None,
+    solver: Solver | None = None,
 ) -> Array:
     """Points at times `t` in [0, 1] of the curve that runs through the points (k, d) along shortest
     paths: (T, d).

@@ -1,6 +1,6 @@
 """K-means with geodesic distances and Fréchet means."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import (
@@ -11,7 +11,7 @@ from sklearn.base import (
 )
 
 from orthodrome import _boundary, solving
-from orthodrome._types import Array
+from orthodrome._types import Array, ArrayLike, RandomState
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics import means
@@ -45,13 +45,13 @@ class GeodesicKMeans(
         n_clusters: int = 8,
         metric: Metric | None = None,
         *,
-        init: Any = "k-means++",
+        init: str | ArrayLike = "k-means++",
         n_init: int = 1,
         max_iter: int = 50,
         tol: float = 1e-4,
         solver: Solver | None = None,
         verbose: bool = False,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         """Settings only; `fit` checks them.
 
@@ -76,7 +76,7 @@ class GeodesicKMeans(
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> "GeodesicKMeans":
+    def fit(self, X: ArrayLike, y: object = None) -> "GeodesicKMeans":
         """Find the clusters of data (n, d)."""
         solver = solving.require_solver(self.solver)
         for name in ("n_init", "max_iter"):
@@ -95,8 +95,8 @@ class GeodesicKMeans(
                 start = X[rng.choice(len(X), count, replace=False)]
             else:
                 start = seed(logs, count, rng, trials=2 + int(np.log(count)))
-            found = cluster(logs, start, self.tol, self.max_iter, progress)
-            best = found if best is None or found.inertia < best.inertia else best
+            clusters = cluster(logs, start, self.tol, self.max_iter, progress)
+            best = clusters if best is None or clusters.inertia < best.inertia else best
         assert best is not None
         self.metric_ = metric
         self.cluster_centers_, self.labels_, self.inertia_ = best.centers, best.labels, best.inertia
@@ -110,20 +110,20 @@ class GeodesicKMeans(
             )
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """The nearest center of each point (n, d): (n,)."""
         return nearest(self._tangents(X))[0]
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: ArrayLike) -> Array:
         """The distances (n, K) of points (n, d) to the centers; NaN, with a warning, where no path
         was found."""
         return self._tangents(X).distance.T
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: ArrayLike, y: object = None) -> float:
         """Minus the sum of squared distances to the nearest centers."""
         return -float(np.sum(nearest(self._tangents(X))[1] ** 2))
 
-    def _tangents(self, X: Any) -> Tangents:
+    def _tangents(self, X: ArrayLike) -> Tangents:
         X = require_queries(self, X)
         logs = Logarithms(
             self.metric_, X, len(self.cluster_centers_), solving.require_solver(self.solver)
@@ -142,7 +142,7 @@ class GeodesicKMeans(
         return require_centers(metric, self.init, "init", (count, X.shape[1]))
 
 
-def require_centers(metric: Metric, value: Any, name: str, shape: tuple[int, int]) -> Array:
+def require_centers(metric: Metric, value: ArrayLike, name: str, shape: tuple[int, int]) -> Array:
     """Centers (K, d) to begin with."""
     centers = metric.require_points(value, name)
     if centers.shape != shape:
@@ -201,34 +201,34 @@ def cluster(
     centers, K = start, len(start)
     tangents = logs.at(centers)
     labels, distance = nearest(tangents)
-    bound = np.where(tangents.found, tangents.distance, np.inf)
+    bound = np.where(tangents.known, tangents.distance, np.inf)
     converged, iteration = False, 0
     while not converged and iteration < max_iter:
         iteration += 1
         centers, labels = _fill(logs, centers, labels, distance)
         weights = (labels == np.arange(K)[:, None]).astype(float)
-        found = means.descend(logs, weights, centers, tol, MEAN_STEPS)
-        bound = bound - moved_at_most(logs.metric, centers, found.points)[:, None]
-        centers, own = found.points, found.tangents
-        distance = np.where(own.found, own.distance, np.inf).min(axis=0)
-        rivals = ~own.found & (bound < distance)
-        others = logs.at(centers, rivals)
-        tangents = own.where(own.found, others)
-        bound = np.where(tangents.found, tangents.distance, np.where(rivals, np.inf, bound))
+        updated = means.descend(logs, weights, centers, tol, MEAN_STEPS)
+        bound = bound - moved_at_most(logs.metric, centers, updated.points)[:, None]
+        centers, own = updated.points, updated.tangents
+        distance = np.where(own.known, own.distance, np.inf).min(axis=0)
+        rivals = ~own.known & (bound < distance)
+        of_rivals = logs.at(centers, rivals)
+        tangents = own.where(own.known, of_rivals)
+        bound = np.where(tangents.known, tangents.distance, np.where(rivals, np.inf, bound))
         before = labels
         labels, distance = nearest(tangents)
         progress.say(
             f"k-means {iteration}: inertia {_inertia(distance):.6g}, {np.sum(labels != before)} "
             "labels changed"
         )
-        converged = bool(np.all(labels == before) and np.all(found.status == Status.CONVERGED))
+        converged = bool(np.all(labels == before) and np.all(updated.status == Status.CONVERGED))
     return Clusters(centers, labels, _inertia(distance), iteration, converged, tangents)
 
 
 def nearest(tangents: Tangents) -> tuple[Array, Array]:
     """The number of the nearest base and its distance, for each of n points; −1 and NaN where none
     is known."""
-    distance = np.where(tangents.found, tangents.distance, np.inf)
+    distance = np.where(tangents.known, tangents.distance, np.inf)
     labels = np.argmin(distance, axis=0)
     least = distance.min(axis=0)
     return np.where(np.isfinite(least), labels, -1), np.where(np.isfinite(least), least, np.nan)

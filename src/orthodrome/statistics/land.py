@@ -1,14 +1,12 @@
 """LAND: mixtures of locally adaptive normal distributions, the normal distributions of a curved
 space."""
 
-from typing import Any
-
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from orthodrome import _boundary, maps, solving
-from orthodrome._types import Array
+from orthodrome._types import Array, ArrayLike, RandomState
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics import em, kmeans, mixture, rays
@@ -59,11 +57,11 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         max_iter: int = 50,
         max_seconds: float | None = None,
         n_init: int = 1,
-        means_init: Any = None,
+        means_init: ArrayLike | None = None,
         failed: str = "omit",
         solver: Solver | None = None,
         verbose: bool = False,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         """Settings only; `fit` checks them.
 
@@ -103,7 +101,7 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
 
     # --- learning ---
 
-    def fit(self, X: Any, y: Any = None) -> "LAND":
+    def fit(self, X: ArrayLike, y: object = None) -> "LAND":
         """Fit the mixture to data (n, d)."""
         solver, exact = self._require_settings()
         X, metric = require_data(self, X)
@@ -122,9 +120,9 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         best: mixture.Mixture | None = None
         starts = medoids(metric, X, count, rng)[: self.n_init] if centers is None else [centers]
         for start in starts:
-            found = em.fit(Logarithms(metric, X, count, solver), start, settings, progress)
-            if best is None or found.rank > best.rank:
-                best = found
+            fitted = em.fit(Logarithms(metric, X, count, solver), start, settings, progress)
+            if best is None or fitted.rank > best.rank:
+                best = fitted
             if progress.seconds > settings.max_seconds:
                 break
         assert best is not None
@@ -136,69 +134,69 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
 
     def _keep(
         self,
-        found: mixture.Mixture,
+        fitted: mixture.Mixture,
         metric: Metric,
         X: Array,
         omega: Array,
         exact: bool,
         solver: Solver,
     ) -> None:
-        parts = found.components.normalised(metric, omega, exact, solver)
-        self.metric_, self.weights_, self.means_ = metric, found.weights, parts.means
+        parts = fitted.components.normalised(metric, omega, exact, solver)
+        self.metric_, self.weights_, self.means_ = metric, fitted.weights, parts.means
         self.covariances_, self.log_norms_ = parts.covariances, parts.log_norm
         self.frames_ = np.linalg.inv(parts.frames.lower).swapaxes(1, 2)
         self.components_ = parts
-        r, density = mixture.responsibilities(parts.log_density(found.tangents.u), found.weights)
+        r, density = mixture.responsibilities(parts.log_density(fitted.tangents.u), fitted.weights)
         volume = metric.log_volume(X)
         known = np.isfinite(density)
         self.labels_ = np.where(known, np.argmax(r, axis=0), -1)
         self.lower_bound_ = float(np.mean((density + volume)[known])) if known.any() else -np.inf
-        self.failed_ = ~found.tangents.found.T
-        self.n_iter_, self.converged_ = found.iterations, found.converged
+        self.failed_ = ~fitted.tangents.known.T
+        self.n_iter_, self.converged_ = fitted.iterations, fitted.converged
         shift = float(np.mean(volume[known])) if known.any() else 0.0
         self.history_ = {
-            "seconds": np.array(found.seconds),
-            "lower_bound": np.array(found.history) + shift,
+            "seconds": np.array(fitted.seconds),
+            "lower_bound": np.array(fitted.history) + shift,
         }
-        self._require_found(found.tangents)
-        empty = int(np.sum(found.weights <= 0))
+        self._require_found(fitted.tangents)
+        empty = int(np.sum(fitted.weights <= 0))
         if empty:
             _boundary.warn(
-                f"{empty} of {len(found.weights)} components have no points: ask for fewer, or "
+                f"{empty} of {len(fitted.weights)} components have no points: ask for fewer, or "
                 "begin elsewhere."
             )
-        if not found.converged:
+        if not fitted.converged:
             _boundary.warn(
-                f"the mixture did not converge in {found.iterations} iterations: raise max_iter "
+                f"the mixture did not converge in {fitted.iterations} iterations: raise max_iter "
                 "or max_seconds, or tol."
             )
 
     # --- using ---
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: ArrayLike) -> Array:
         """log densities (n,) of points (n, d), with respect to the Lebesgue measure of their
         coordinates: summed over a grid of cells, the density gives one. −∞, with a warning, where
         no logarithm was found."""
         X = require_queries(self, X)
         return self._expect(X)[1] + self.metric_.log_volume(X)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: ArrayLike, y: object = None) -> float:
         """The mean log density of points (n, d)."""
         return float(np.mean(self.score_samples(X)))
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: ArrayLike) -> Array:
         """The responsibilities (n, K) of the components for points (n, d); NaN, with a warning,
         where none is known."""
         r, density = self._expect(require_queries(self, X))
         return np.where(np.isfinite(density), r, np.nan).T
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """The likeliest component (n,) for points (n, d); −1, with a warning, where none is
         known."""
         r, density = self._expect(require_queries(self, X))
         return np.where(np.isfinite(density), np.argmax(r, axis=0), -1)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Array]:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Array, Array]:
         """Points (n_samples, d) drawn from the mixture, and which components they are from.
 
         Directions are drawn among many rays by their masses, then radii along them. What lies
@@ -213,14 +211,14 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         )
         return points, labels
 
-    def bic(self, X: Any) -> float:
+    def bic(self, X: ArrayLike) -> float:
         """The Bayesian information criterion on points (n, d): the lower the better."""
         X = require_queries(self, X)
         return -2 * float(np.sum(self.score_samples(X))) + self._n_parameters * float(
             np.log(len(X))
         )
 
-    def aic(self, X: Any) -> float:
+    def aic(self, X: ArrayLike) -> float:
         """Akaike's information criterion on points (n, d): the lower the better."""
         return -2 * float(np.sum(self.score_samples(X))) + 2 * self._n_parameters
 
@@ -242,9 +240,9 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         mean, drawn = part.means[0], np.zeros((0, part.means.shape[1]))
         omega = rng.standard_normal((POOL * count + self.n_rays, len(mean)))
         omega /= np.linalg.norm(omega, axis=1, keepdims=True)
-        found = part.rays(self.metric_, omega, self.normalizer == "riemannian")
+        part_rays = part.rays(self.metric_, omega, self.normalizer == "riemannian")
         for _ in range(MOST_DRAWS):
-            u = found.draw(count - len(drawn), rng)
+            u = part_rays.draw(count - len(drawn), rng)
             x = maps.exp_map(self.metric_, mean, part.frames.write(u[None])[0])
             reached = np.isfinite(x).all(axis=1)
             x, length = x[reached], np.linalg.norm(u[reached], axis=1)
@@ -278,9 +276,9 @@ class LAND(DensityMixin, ClusterMixin, BaseEstimator):
         return kmeans.require_centers(metric, self.means_init, "means_init", (count, X.shape[1]))
 
     def _require_found(self, tangents: Tangents) -> None:
-        lost = int(np.sum(~tangents.found.any(axis=0)))
-        if self.failed == "raise" and not tangents.found.all():
-            missing = int(np.sum(~tangents.found))
+        lost = int(np.sum(~tangents.known.any(axis=0)))
+        if self.failed == "raise" and not tangents.known.all():
+            missing = int(np.sum(~tangents.known))
             raise ValueError(
                 f"{missing} of {tangents.status.size} logarithms were not found (failed='raise'): "
                 "try another solver, "

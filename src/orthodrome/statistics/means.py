@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from orthodrome import _boundary, solving
-from orthodrome._types import Array
+from orthodrome._types import Array, ArrayLike
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics.medoids import medoid
@@ -65,11 +65,11 @@ class MeanInfo:
 
 def frechet_mean(
     metric: Metric,
-    points: Any,
-    weights: Any = None,
+    points: ArrayLike,
+    weights: ArrayLike | None = None,
     *,
     median: bool = False,
-    init: Any = None,
+    init: ArrayLike | None = None,
     solver: Solver | None = None,
     tol: float = TOL,
     max_iter: int = 100,
@@ -100,25 +100,27 @@ def frechet_mean(
             )
         metric.require_positive(start[None], "init")
     logs = Logarithms(metric, x, 1, solver)
-    found = descend(logs, w[None], start[None], tol, max_iter, median, rounds=ROUNDS)
-    warn_missing(found.tangents.status, "logarithms at the mean")
-    warn_of_slope(found, tol)
+    means = descend(logs, w[None], start[None], tol, max_iter, median, rounds=ROUNDS)
+    warn_missing(means.tangents.status, "logarithms at the mean")
+    warn_of_slope(means, tol)
     if not return_info:
-        return found.points[0]
-    status, spread = Status(found.status[0]), float(found.value[0] * (1 if median else 2))
-    missing = int(np.sum(~found.tangents.found & (found.tangents.status != NOT_ASKED)))
+        return means.points[0]
+    status, spread = Status(means.status[0]), float(means.value[0] * (1 if median else 2))
+    missing = int(np.sum(~means.tangents.known & (means.tangents.status != NOT_ASKED)))
     info = MeanInfo(
         status == Status.CONVERGED,
         status,
-        int(found.iterations[0]),
-        float(found.slope[0]),
+        int(means.iterations[0]),
+        float(means.slope[0]),
         spread,
         missing,
     )
-    return found.points[0], info
+    return means.points[0], info
 
 
-def require_sample(metric: Metric, points: Any, weights: Any) -> tuple[Array, Array]:
+def require_sample(
+    metric: Metric, points: ArrayLike, weights: ArrayLike | None
+) -> tuple[Array, Array]:
     """Points (n, d) of the metric, and weights (n,) that sum to one."""
     x = metric.require_points(points, "points")
     if x.ndim != 2 or not len(x):
@@ -152,13 +154,13 @@ class Means(NamedTuple):
     tangents: Tangents
 
 
-def warn_of_slope(found: Means, tol: float) -> None:
+def warn_of_slope(means: Means, tol: float) -> None:
     """Say so if a mean was not found."""
-    if found.status[0] != Status.CONVERGED:
+    if means.status[0] != Status.CONVERGED:
         _boundary.warn(
-            f"the mean was not found to tol={tol:g}: its relative slope is {found.slope[0]:.1e} "
+            f"the mean was not found to tol={tol:g}: its relative slope is {means.slope[0]:.1e} "
             "after "
-            f"{found.iterations[0]} steps: raise tol or max_iter, or begin elsewhere."
+            f"{means.iterations[0]} steps: raise tol or max_iter, or begin elsewhere."
         )
 
 
@@ -247,10 +249,10 @@ class _Slope(NamedTuple):
 
     @staticmethod
     def of(tangents: Tangents, weights: Array, median: bool) -> "_Slope":
-        w = np.where(tangents.found, weights, 0.0)
+        w = np.where(tangents.known, weights, 0.0)
         total = w.sum(axis=1, keepdims=True)
         w = w / np.where(total > 0, total, np.nan)
-        u = np.where(tangents.found[..., None], tangents.u, 0.0)
+        u = np.where(tangents.known[..., None], tangents.u, 0.0)
         far = np.linalg.norm(u, axis=2)
         typical = np.sqrt(np.sum(w * far**2, axis=1))
         if not median:
@@ -292,7 +294,7 @@ def _merge(
     return Tangents(*map(pick, new[0], old[0])), _Slope(*map(pick, slope, old[1]))
 
 
-def bfgs(H: Array, s: Array, y: Array, stiffness: Any) -> Array:
+def bfgs(H: Array, s: Array, y: Array, stiffness: Array | float) -> Array:
     """Inverse Hessians (K, d, d) that agree with what the last steps s did to the slopes, y; (K, d)
     each.
 

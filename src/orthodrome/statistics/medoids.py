@@ -47,11 +47,11 @@ def medoids(metric: Metric, x: Array, count: int, rng: np.random.Generator) -> l
     if len(places) <= count:  # too few different points: some of them stand twice
         return [places[np.arange(count) % len(places)]]
     far = dijkstra(Roadmap.of(metric, places, NEIGHBOURS).roads)
-    found = {}
+    costs = {}
     for _ in range(STARTS):
         chosen = _lloyd(far, mass, _seeds(far, mass, count, rng))
-        found[tuple(np.sort(chosen))] = np.sum(far[chosen].min(axis=0) * mass)
-    return [places[list(chosen)] for chosen in sorted(found, key=found.__getitem__)]
+        costs[tuple(np.sort(chosen))] = np.sum(far[chosen].min(axis=0) * mass)
+    return [places[list(chosen)] for chosen in sorted(costs, key=costs.__getitem__)]
 
 
 def _seeds(far: Array, mass: Array, count: int, rng: np.random.Generator) -> Array:

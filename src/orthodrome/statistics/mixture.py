@@ -61,22 +61,20 @@ class Components(NamedTuple):
         """Rays in the directions omega (R, d)."""
         return cast(metric, self.means, self.frames.lower, self.A, omega, exact)
 
-    def recast(self, found: Rays, metric: Metric, omega: Array, exact: bool) -> Rays:
+    def recast(self, rays: Rays, metric: Metric, omega: Array, exact: bool) -> Rays:
         """Their rays, new ones where Σ has gone far from the one that these were cast for."""
-        apart = np.linalg.solve(self.A, found.A) - np.eye(self.A.shape[1])
+        apart = np.linalg.solve(self.A, rays.A) - np.eye(self.A.shape[1])
         stale = np.abs(apart).max(axis=(1, 2)) > STALE
-        return (
-            found.put(stale, self.take(stale).rays(metric, omega, exact)) if stale.any() else found
-        )
+        return rays.put(stale, self.take(stale).rays(metric, omega, exact)) if stale.any() else rays
 
     def normalised(self, metric: Metric, omega: Array, exact: bool, solver: Solver) -> "Components":
         """The same ones with other rays, each ended where it is no longer the shortest way (if
         exact)."""
-        found = self.rays(metric, omega, exact)
-        _boundary.warn_unconverged(found.status, "rays of the normalisers")
+        rays = self.rays(metric, omega, exact)
+        _boundary.warn_unconverged(rays.status, "rays of the normalisers")
         if exact:
-            found = within_cut(metric, self.means, found, solver)
-        return self._replace(log_norm=found.log_integral())
+            rays = within_cut(metric, self.means, rays, solver)
+        return self._replace(log_norm=rays.log_integral())
 
 
 @dataclasses.dataclass
@@ -133,26 +131,26 @@ def responsibilities(log_density: Array, weights: Array) -> tuple[Array, Array]:
 
 
 def fitted(
-    found: Rays, means: Array, frames: Frames, scatter: Array, which: Array | None = None
+    rays: Rays, means: Array, frames: Frames, scatter: Array, which: Array | None = None
 ) -> tuple[Components, Array]:
     """The best components with these means for data with the scatter (K, d, d), near their rays' Σ,
     and costs (K,).
 
     With a mask `which` (K,), only of those; the costs of the others are infinite.
     """
-    K, A = len(means), found.A
+    K, A = len(means), rays.A
     which = np.ones(K, dtype=bool) if which is None else which
     log_norm, sharper = np.full(K, np.nan), A.copy()
     white = np.linalg.solve(A, np.linalg.solve(A, scatter).swapaxes(1, 2))  # A⁻¹ scatter A⁻ᵀ
     for k in map(int, np.flatnonzero(which)):
-        B = _moment_matching(found.one(k), white[k])
-        log_norm[k] = found.one(k).log_integral(B[None])[0]
+        B = _moment_matching(rays.one(k), white[k])
+        log_norm[k] = rays.one(k).log_integral(B[None])[0]
         sharper[k] = np.linalg.solve(B.T, A[k].T).T  # A B⁻¹
     costs = np.where(which, 0.5 * trace(sharper, scatter) + log_norm, np.inf)
     return Components(means, sharper, frames, log_norm), costs
 
 
-def _moment_matching(found: Rays, scatter: Array) -> Array:
+def _moment_matching(rays: Rays, scatter: Array) -> Array:
     """B (d, d), lower triangular, for which zzᵀ has the mean `scatter` (d, d) under the density
     exp(−½|Bz|²).
 
@@ -168,8 +166,8 @@ def _moment_matching(found: Rays, scatter: Array) -> Array:
 
     def cost(x: Array) -> tuple[float, Array]:
         B = unpack(x)
-        slope = B @ (scatter - found.moments(B[None])[1][0])
-        value = 0.5 * np.trace(B @ scatter @ B.T) + found.log_integral(B[None])[0]
+        slope = B @ (scatter - rays.moments(B[None])[1][0])
+        value = 0.5 * np.trace(B @ scatter @ B.T) + rays.log_integral(B[None])[0]
         return float(value), np.concatenate([slope[diagonal] * B[diagonal], slope[below]])
 
     x = np.zeros(d + len(below[0]))
@@ -181,9 +179,9 @@ def _moment_matching(found: Rays, scatter: Array) -> Array:
 def weighed(tangents: Tangents, r: Array) -> tuple[Array, Array]:
     """Weights (K, n) that sum to one over the logarithms that were found, and these (K, n, d), 0
     elsewhere."""
-    w = np.where(tangents.found, r, 0.0)
+    w = np.where(tangents.known, r, 0.0)
     total = w.sum(axis=1, keepdims=True)
-    return w / np.where(total > 0, total, 1.0), np.where(tangents.found[..., None], tangents.u, 0.0)
+    return w / np.where(total > 0, total, 1.0), np.where(tangents.known[..., None], tangents.u, 0.0)
 
 
 def scatter_of(tangents: Tangents, r: Array, ridge: float) -> Array:

@@ -1,17 +1,14 @@
 """Nearest neighbours by geodesic distance, without the matrix of all distances."""
 
-from typing import Any
-
 import numpy as np
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
 from orthodrome import _boundary, solving
-from orthodrome._types import Array
+from orthodrome._types import Array, ArrayLike
 from orthodrome.metrics import Metric
 from orthodrome.roadmap import Roadmap
 from orthodrome.solvers import Solver
-from orthodrome.status import Status
 
 ROADS = 12
 """Roads from each point to others, on which candidates are looked for."""
@@ -30,7 +27,9 @@ SOURCES = 512
 """Points whose ways on the roads are held at once: bounds memory."""
 
 
-def neighbors(metric: Metric, X: Any, k: int, solver: Solver | None = None) -> tuple[Array, Array]:
+def neighbors(
+    metric: Metric, X: ArrayLike, k: int, solver: Solver | None = None
+) -> tuple[Array, Array]:
     """The k nearest other points of each point of X (n, d), by geodesic distance: distances and
     indices (n, k) each.
 
@@ -54,14 +53,14 @@ def neighbors(metric: Metric, X: Any, k: int, solver: Solver | None = None) -> t
         cKDTree(x),
         Roadmap.of(metric, x, min(max(ROADS, k), len(x) - 1), most=len(x)).roads,
     )
-    found, statuses = [], list[Array]()
+    blocks, statuses = [], list[Array]()
     for first in range(0, len(x), SOURCES):
         rows = np.arange(first, min(first + SOURCES, len(x)))
         on_roads = dijkstra(roads, indices=rows)
         near = np.asarray(tree.query(x[rows], k + 1)[1])
-        found.append(_nearest(metric, x, rows, on_roads, near, k, solver, statuses))
+        blocks.append(_nearest(metric, x, rows, on_roads, near, k, solver, statuses))
     _boundary.warn_unconverged(np.concatenate(statuses), "paths")
-    distance, index = (np.concatenate(column) for column in zip(*found, strict=True))
+    distance, index = (np.concatenate(column) for column in zip(*blocks, strict=True))
     return distance, index
 
 
@@ -90,8 +89,8 @@ def _nearest(
         if not len(i):
             break
         for block, solution in solving.solve(metric, x[rows[i]], x[j], solver):
-            found = solution.status == Status.CONVERGED
-            distance[i[block], j[block]] = np.where(found, solution.verdict.length, np.inf)
+            length = np.where(solution.converged, solution.verdict.length, np.inf)
+            distance[i[block], j[block]] = length
             statuses.append(solution.status)
         asked |= wanted
         worst = np.partition(distance, k - 1, axis=1)[:, k - 1 : k]

@@ -16,7 +16,7 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import norm, qmc
 
 from orthodrome import batching, solving
-from orthodrome._types import Array
+from orthodrome._types import Array, Float, JaxArray, Scalar
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.status import Status
@@ -58,6 +58,10 @@ LOOKS = 7
 NO_MASS = 1e-2
 """The end of a ray that holds no more than this share of a ray's usual mass need not be looked
 at."""
+
+
+State = tuple[JaxArray, JaxArray, JaxArray, JaxArray]
+"""Of m rays: the way from the base, its velocity, the Jacobi fields and their velocities."""
 
 
 class Rays(NamedTuple):
@@ -187,7 +191,7 @@ def cast(
     turned = _turned(omega)
     # (…, c, i): the ray, and across it
     start = np.einsum("kij,rjc->krci", out, turned).reshape(K * R, d, d)
-    x, log_volume = _follow(metric, np.repeat(bases, R, axis=0), start)
+    x, log_volume = _integrated(metric, np.repeat(bases, R, axis=0), start)
     x, log_volume = x.reshape(K, R, -1, d), log_volume.reshape(K, R, -1)
     if not exact:
         here = metric.log_volume(bases)[:, None, None]
@@ -204,21 +208,21 @@ def cast(
     return Rays(A, np.broadcast_to(z, (K, *z.shape)), log_weight, x)
 
 
-def within_cut(metric: Metric, bases: Array, found: Rays, solver: Solver) -> Rays:
+def within_cut(metric: Metric, bases: Array, rays: Rays, solver: Solver) -> Rays:
     """The rays from bases (K, d), each ended where it is no longer the shortest way.
 
     Behind the cut locus points are counted that another ray has reached by a shorter way. The paths
     to the ends of some rays' masses tell which of these got there, and halving tells where; the
     others end where the nearest of these do.
     """
-    K, R, T, _ = found.points.shape
-    share = np.exp(found.log_shares() - found.log_integral()[:, None, None]) * R
+    K, R, T, _ = rays.points.shape
+    share = np.exp(rays.log_shares() - rays.log_integral()[:, None, None]) * R
     rest = np.cumsum(share[..., ::-1], axis=2)[..., ::-1]
     last = np.sum(rest > NO_MASS, axis=2) - 1  # (K, R); −1 for rays without mass
-    radius = np.linalg.norm(np.einsum("kij,krtj->krti", found.A, found.z), axis=3)
+    radius = np.linalg.norm(np.einsum("kij,krtj->krti", rays.A, rays.z), axis=3)
 
     def shortest(k: Array, r: Array, t: Array) -> Array:
-        return is_shortest(metric, bases[k], found.points[k, r, t], radius[k, r, t], solver)
+        return is_shortest(metric, bases[k], rays.points[k, r, t], radius[k, r, t], solver)
 
     tested = np.arange(R) % (TESTED if R > TESTED else 1) == 0
     k, r = np.nonzero((last >= 0) & tested)
@@ -244,11 +248,11 @@ def within_cut(metric: Metric, bases: Array, found: Rays, solver: Solver) -> Ray
         end[k, r] = inside
         going = outside - inside > 1
         k, r, inside, outside = k[going], r[going], inside[going], outside[going]
-    omega = found.z[0, :, -1]
+    omega = rays.z[0, :, -1]
     nearest = np.argmax(omega @ omega[tested].T, axis=1)
     end = end[:, tested][:, nearest]
-    return found._replace(
-        log_weight=np.where(np.arange(T) <= end[..., None], found.log_weight, -np.inf)
+    return rays._replace(
+        log_weight=np.where(np.arange(T) <= end[..., None], rays.log_weight, -np.inf)
     )
 
 
@@ -285,7 +289,7 @@ def _turned(omega: Array) -> Array:
     return -sign[..., None] * H
 
 
-def _follow(metric: Metric, a: Array, start: Array) -> tuple[Array, Array]:
+def _integrated(metric: Metric, a: Array, start: Array) -> tuple[Array, Array]:
     """P rays from points (P, d) with velocities start[:, 0], and what becomes of changes start[:,
     1:] of these.
 
@@ -298,20 +302,20 @@ def _follow(metric: Metric, a: Array, start: Array) -> tuple[Array, Array]:
     todo, speed = np.arange(P), metric.norm(a, start[:, 0])
     for steps in STEPS:
         count = np.full(len(todo), steps)
-        found, w, J = batching.over_points(
+        points, w, J = batching.over_points(
             _march, metric, a[todo], start[todo], count, few=0, tile=TOGETHER
         )
         there = (
-            np.isfinite(found).all(axis=2)
+            np.isfinite(points).all(axis=2)
             & np.isfinite(w).all(axis=2)
             & np.isfinite(J).all(axis=(2, 3))
         )
         slip = np.full(there.shape, np.inf)
         slip[there] = np.abs(
-            metric.norm(found[there], w[there]) / np.repeat(speed[todo], there.sum(axis=1)) - 1
+            metric.norm(points[there], w[there]) / np.repeat(speed[todo], there.sum(axis=1)) - 1
         )
         followed = np.logical_and.accumulate(slip <= SLIP, axis=1)
-        x[todo] = np.where(followed[..., None], found, np.nan)
+        x[todo] = np.where(followed[..., None], points, np.nan)
         across = np.concatenate([w[:, :, None], J], axis=2)
         sign, log_det = np.linalg.slogdet(np.where(followed[..., None, None], across, np.eye(d)))
         same = sign == np.linalg.slogdet(start[todo])[0][:, None]
@@ -325,17 +329,19 @@ def _follow(metric: Metric, a: Array, start: Array) -> tuple[Array, Array]:
     return x, volume
 
 
-def _march(metric: Metric, a: Any, start: Any, steps: Any) -> Any:
+def _march(
+    metric: Metric, a: Float[JaxArray, "m d"], start: Float[JaxArray, "m d d"], steps: JaxArray
+) -> Any:
     """Points, velocities and Jacobi fields of m rays at all radii, with steps[0] steps between
     them."""
     d = a.shape[1]
 
-    def field(y: Any) -> Any:
+    def field(y: State) -> Any:
         u, w, J, dJ = y
         f, by_change = jax.linearize(lambda u, w: metric.motion_along(a + u, w)[0], u, w)
         return w, f, dJ, jax.vmap(by_change)(J, dJ)
 
-    def step(h: Any, y: Any) -> Any:
+    def step(h: Scalar, y: State) -> Any:
         ahead = lambda share, k: jax.tree.map(lambda p, q: p + share * h * q, y, k)
         k1 = field(y)
         k2 = field(ahead(0.5, k1))
@@ -345,7 +351,7 @@ def _march(metric: Metric, a: Any, start: Any, steps: Any) -> Any:
             lambda p, a, b, c, e: p + h / 6 * (a + 2 * b + 2 * c + e), y, k1, k2, k3, k4
         )
 
-    def panel(y: Any, width: Any) -> Any:
+    def panel(y: State, width: Scalar) -> Any:
         y = jax.lax.fori_loop(0, steps[0], lambda _, y: step(width / steps[0], y), y)
         return y, y[:3]
 

@@ -1,13 +1,11 @@
 """Principal geodesics: principal component analysis in the tangent space at the Fréchet mean."""
 
-from typing import Any
-
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from orthodrome import _boundary, maps, solving
-from orthodrome._types import Array
+from orthodrome._types import Array, ArrayLike
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.statistics import means
@@ -47,7 +45,7 @@ class TangentPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.max_iter = max_iter
         self.solver = solver
 
-    def fit(self, X: Any, y: Any = None) -> "TangentPCA":
+    def fit(self, X: ArrayLike, y: object = None) -> "TangentPCA":
         """Find mean and directions of data (n, d)."""
         solver = solving.require_solver(self.solver)
         X, metric = require_data(self, X)
@@ -66,12 +64,12 @@ class TangentPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             _boundary.as_count(self.max_iter, "max_iter", 1),
         )
         logs, w = Logarithms(metric, X, 1, solver), np.full((1, len(X)), 1.0 / len(X))
-        found = means.descend(
+        centre = means.descend(
             logs, w, medoid(metric, X, w[0])[None], tol, steps, rounds=means.ROUNDS
         )
-        means.warn_of_slope(found, tol)
-        warn_missing(found.tangents.status, "logarithms at the mean")
-        u = found.tangents.u[0][found.tangents.found[0]]
+        means.warn_of_slope(centre, tol)
+        warn_missing(centre.tangents.status, "logarithms at the mean")
+        u = centre.tangents.u[0][centre.tangents.known[0]]
         _, singular, directions = np.linalg.svd(u, full_matrices=False)
         rank = len(singular)
         directions = (
@@ -83,19 +81,19 @@ class TangentPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         directions *= np.sign(directions[np.arange(d), np.argmax(np.abs(directions), axis=1)])[
             :, None
         ]
-        self.metric_, self.mean_ = metric, found.points[0]
-        self.components_ = Frames.at(metric, found.points).write(directions[None, :count])[0]
+        self.metric_, self.mean_ = metric, centre.points[0]
+        self.components_ = Frames.at(metric, centre.points).write(directions[None, :count])[0]
         self.explained_variance_ = variance[:count]
         total = variance.sum()
         self.explained_variance_ratio_ = variance[:count] / (total if total > 0 else 1.0)
         self.failed_, self.n_iter_, self._n_features_out = (
-            ~found.tangents.found[0],
-            int(found.iterations[0]),
+            ~centre.tangents.known[0],
+            int(centre.iterations[0]),
             count,
         )
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: ArrayLike) -> Array:
         """The coordinates (n, k) of points (n, d) along the components; NaN, with a warning, where
         no logarithm was found."""
         X = require_queries(self, X)
@@ -106,7 +104,7 @@ class TangentPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         axes = Frames.at(self.metric_, self.mean_[None]).read(self.components_[None])[0]
         return tangents.u[0] @ axes.T
 
-    def inverse_transform(self, Z: Any) -> Array:
+    def inverse_transform(self, Z: ArrayLike) -> Array:
         """The points (n, d) that geodesics with these coordinates (n, k) lead to."""
         check_is_fitted(self)
         Z = _boundary.as_points(Z, "Z", len(self.components_))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from orthodrome import _boundary, batching, elements, solving
-from orthodrome._types import Array
+from orthodrome._types import Array, Float, JaxArray
 from orthodrome.discretisation.jets import assemble
 from orthodrome.measuring import initial_velocity
 from orthodrome.metrics import Metric
@@ -68,8 +68,8 @@ class Tangents(NamedTuple):
         )
 
     @property
-    def found(self) -> Array:
-        """(K, n)"""
+    def known(self) -> Array:
+        """(K, n): which logarithms were asked for and found."""
         return self.status == Status.CONVERGED
 
     @property
@@ -88,32 +88,32 @@ class Logarithms:
 
     def __init__(self, metric: Metric, points: Array, bases: int, solver: Solver) -> None:
         self.metric, self.points, self.solver = metric, points, solver
-        self._ways = np.full((bases, len(points), len(SAMPLES), points.shape[1]), np.nan)
+        self._lines = np.full((bases, len(points), len(SAMPLES), points.shape[1]), np.nan)
 
     def at(self, bases: Array, wanted: Array | None = None, fresh: bool = False) -> Tangents:
         """Those of all points, or of the `wanted` (K, n), at bases (K, d); if `fresh`, forgetting
         the last paths."""
-        K, (n, d) = len(self._ways), self.points.shape
+        K, (n, d) = len(self._lines), self.points.shape
         k, i = np.nonzero(np.ones((K, n), dtype=bool) if wanted is None else wanted)
         velocity, status = np.full((K, n, d), np.nan), np.full((K, n), NOT_ASKED)
         if not len(k):
             return Tangents(velocity, status)
-        known = np.isfinite(self._ways[k, i, 0, 0]) & (not fresh)
-        found = np.full(len(k), NOT_ASKED)
+        known = np.isfinite(self._lines[k, i, 0, 0]) & (not fresh)
+        ended = np.full(len(k), NOT_ASKED)
         same = np.all(bases[k] == self.points[i], axis=1)
-        velocity[k[same], i[same]], found[same] = 0.0, Status.CONVERGED
+        velocity[k[same], i[same]], ended[same] = 0.0, Status.CONVERGED
         for follow in (True, False):
-            todo = np.flatnonzero(known & ~same if follow else found != Status.CONVERGED)
+            todo = np.flatnonzero(known & ~same if follow else ended != Status.CONVERGED)
             for first in range(0, len(todo), solving.BLOCK):
                 some = todo[first : first + solving.BLOCK]
                 at = k[some], i[some]
-                ways, v, found[some] = (
+                lines, v, ended[some] = (
                     self._follow(bases, *at) if follow else self._find(bases, *at)
                 )
-                good = found[some] == Status.CONVERGED
+                good = ended[some] == Status.CONVERGED
                 at = k[some[good]], i[some[good]]
-                self._ways[at], velocity[at] = ways[good], v[good]
-        status[k, i] = found
+                self._lines[at], velocity[at] = lines[good], v[good]
+        status[k, i] = ended
         return Tangents(Frames.at(self.metric, bases).read(velocity), status)
 
     def stiffness(self, wanted: Array) -> Array:
@@ -123,28 +123,28 @@ class Logarithms:
         The second variation of the energy along the last paths, with all but their starts
         eliminated.
         """
-        K, n, _, d = self._ways.shape
+        K, n, _, d = self._lines.shape
         out = np.zeros((K, n, d, d))
-        known = wanted & np.isfinite(self._ways[..., 0, 0])
+        known = wanted & np.isfinite(self._lines[..., 0, 0])
         out[known] = batching.over_curves(
-            _stiffness, self.metric, self._ways[known], points=len(SAMPLES)
+            _stiffness, self.metric, self._lines[known], points=len(SAMPLES)
         )
         return out
 
     def paths(self) -> Array:
         """The last paths, to be handed back to `restore`."""
-        return self._ways.copy()
+        return self._lines.copy()
 
     def restore(self, which: Array, paths: Array) -> None:
         """Begin from these paths again, for the bases in the mask (K,)."""
-        self._ways[which] = paths[which]
+        self._lines[which] = paths[which]
 
     def adopt(self, k: int, other: "Logarithms", j: int) -> None:
         """Remember the paths of another's j-th base as those of the k-th."""
-        self._ways[k] = other._ways[j]
+        self._lines[k] = other._lines[j]
 
     def _follow(self, bases: Array, k: Array, i: Array) -> tuple[Array, Array, Array]:
-        return self.solver.track(self.metric, bases[k], self.points[i], self._ways[k, i])
+        return self.solver.track(self.metric, bases[k], self.points[i], self._lines[k, i])
 
     def _find(self, bases: Array, k: Array, i: Array) -> tuple[Array, Array, Array]:
         solution = self.solver.solve(self.metric, bases[k], self.points[i], None)
@@ -155,11 +155,11 @@ class Logarithms:
         )
 
 
-def _stiffness(metric: Metric, way: Any) -> Any:
+def _stiffness(metric: Metric, way: Float[JaxArray, "N d"]) -> Any:
     pieces, d = len(way) - 1, way.shape[1]
     around = assemble(metric, way, jnp.full(pieces, 1.0 / pieces))
 
-    def response(axis: Any) -> Any:
+    def response(axis: Float[JaxArray, " d"]) -> Any:
         moved = jnp.zeros_like(way).at[0].set(axis)
         step, _ = around._replace(gradient=elements.times(around.hessian, moved)).solve(0.0, 0.0)
         return elements.times(around.hessian, moved + step)[

@@ -14,9 +14,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from orthodrome._types import JaxArray
 from orthodrome.torch.archive import Kind
 
 Operation = Callable[..., Any]
+
+Dims = int | Sequence[int] | None
+"""Axes that are summed over, or the like; None or () for all of them."""
+
+Sizes = int | Sequence[int]
+"""One number for all axes of an image, or one for each."""
 
 Table = dict[str, Operation]
 """By name, without the overload: `aten.add.Tensor` is `add`."""
@@ -58,39 +65,39 @@ TABLE |= {
 
 
 @operation()
-def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+def softplus(x: JaxArray, beta: float = 1.0, threshold: float = 20.0) -> JaxArray:
     straight = beta * x > threshold  # there torch takes x itself
     return jnp.where(straight, x, jnp.log1p(jnp.exp(jnp.where(straight, 0.0, beta * x))) / beta)
 
 
 @operation()
-def mish(x: Any) -> Any:
+def mish(x: JaxArray) -> JaxArray:
     return x * jnp.tanh(jax.nn.softplus(x))
 
 
 @operation()
-def gelu(x: Any, approximate: str = "none") -> Any:
+def gelu(x: JaxArray, approximate: str = "none") -> JaxArray:
     return jax.nn.gelu(x, approximate=approximate == "tanh")
 
 
 @operation()
-def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+def elu(x: JaxArray, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> JaxArray:
     below = jnp.expm1(input_scale * jnp.where(x > 0, 0.0, x))
     return scale * jnp.where(x > 0, x, alpha * below)
 
 
 @operation()
-def celu(x: Any, alpha: float = 1.0) -> Any:
+def celu(x: JaxArray, alpha: float = 1.0) -> JaxArray:
     return jax.nn.celu(x, alpha)
 
 
 @operation()
-def leaky_relu(x: Any, slope: float = 0.01) -> Any:
+def leaky_relu(x: JaxArray, slope: float = 0.01) -> JaxArray:
     return jnp.where(x > 0, x, slope * x)
 
 
 @operation("prelu", "_prelu_kernel")
-def prelu(x: Any, slope: Any) -> Any:
+def prelu(x: JaxArray, slope: JaxArray) -> JaxArray:
     return jnp.where(x > 0, x, per_channel(slope, x.ndim) * x)
 
 
@@ -99,80 +106,84 @@ def prelu(x: Any, slope: Any) -> Any:
 
 
 @operation("clamp", "clip")
-def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
+def clamp(
+    x: JaxArray, min: JaxArray | float | None = None, max: JaxArray | float | None = None
+) -> JaxArray:
     x = x if min is None else jnp.where(x < min, min, x)
     return x if max is None else jnp.where(x > max, max, x)
 
 
 @operation()
-def clamp_min(x: Any, min: Any) -> Any:
+def clamp_min(x: JaxArray, min: JaxArray | float | None) -> JaxArray:
     return clamp(x, min)
 
 
 @operation()
-def clamp_max(x: Any, max: Any) -> Any:
+def clamp_max(x: JaxArray, max: JaxArray | float | None) -> JaxArray:
     return clamp(x, None, max)
 
 
 @operation()
-def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
+def hardtanh(x: JaxArray, low: float = -1.0, high: float = 1.0) -> JaxArray:
     return jnp.where(x <= low, low, jnp.where(x >= high, high, x))
 
 
 @operation()
-def relu6(x: Any) -> Any:
+def relu6(x: JaxArray) -> JaxArray:
     return hardtanh(x, 0.0, 6.0)
 
 
 @operation()
-def glu(x: Any, dim: int = -1) -> Any:
+def glu(x: JaxArray, dim: int = -1) -> JaxArray:
     value, gate = jnp.split(x, 2, axis=dim)
     return value * jax.nn.sigmoid(gate)
 
 
 @operation()
-def threshold(x: Any, least: float, value: float) -> Any:
+def threshold(x: JaxArray, least: float, value: float) -> JaxArray:
     return jnp.where(x > least, x, value)
 
 
 @operation()
-def softshrink(x: Any, width: float = 0.5) -> Any:
+def softshrink(x: JaxArray, width: float = 0.5) -> JaxArray:
     return jnp.where(x > width, x - width, jnp.where(x < -width, x + width, 0.0))
 
 
 @operation()
-def hardshrink(x: Any, width: float = 0.5) -> Any:
+def hardshrink(x: JaxArray, width: float = 0.5) -> JaxArray:
     return jnp.where(jnp.abs(x) > width, x, 0.0)
 
 
 @operation()
-def rrelu(x: Any, low: float = 1 / 8, high: float = 1 / 3, training: bool = False, *_: Any) -> Any:
+def rrelu(
+    x: JaxArray, low: float = 1 / 8, high: float = 1 / 3, training: bool = False, *_: object
+) -> JaxArray:
     require_eval(training)
     return leaky_relu(x, (low + high) / 2)  # what it is in eval mode
 
 
 @operation()
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: JaxArray, x: JaxArray, y: JaxArray) -> JaxArray:
     return jnp.where(condition, x, y)
 
 
 @operation()
-def add(x: Any, y: Any, alpha: Any = 1) -> Any:
+def add(x: JaxArray, y: JaxArray, alpha: float = 1) -> JaxArray:
     return x + alpha * y
 
 
 @operation()
-def sub(x: Any, y: Any, alpha: Any = 1) -> Any:
+def sub(x: JaxArray, y: JaxArray, alpha: float = 1) -> JaxArray:
     return x - alpha * y
 
 
 @operation()
-def rsub(x: Any, y: Any, alpha: Any = 1) -> Any:
+def rsub(x: JaxArray, y: JaxArray, alpha: float = 1) -> JaxArray:
     return y - alpha * x
 
 
 @operation()
-def div(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
+def div(x: JaxArray, y: JaxArray, rounding_mode: str | None = None) -> JaxArray:
     return {None: lambda q: q, "floor": jnp.floor, "trunc": jnp.trunc}[rounding_mode](x / y)
 
 
@@ -180,17 +191,17 @@ def div(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
 
 
 @operation("to", "_to_copy")
-def to(x: Any, *args: Any, **kwargs: Any) -> Any:
+def to(x: JaxArray, *args: Kind | int | None, **kwargs: Kind | None) -> JaxArray:
     kinds = [value for value in (*args, *kwargs.values()) if isinstance(value, Kind)]
     return as_kind(x, kinds[0] if kinds else None)
 
 
 @operation()
-def type_as(x: Any, other: Any) -> Any:
+def type_as(x: JaxArray, other: JaxArray) -> JaxArray:
     return x.astype(other.dtype)
 
 
-def as_kind(x: Any, kind: Kind | None) -> Any:
+def as_kind(x: JaxArray, kind: Kind | None) -> JaxArray:
     """The numbers as truth values, whole numbers or real ones; real ones keep their precision."""
     if kind is None or (kind.name == "float" and jnp.issubdtype(x.dtype, jnp.floating)):
         return x
@@ -209,64 +220,73 @@ def require_eval(training: bool) -> None:
 
 
 @operation()
-def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+def linear(x: JaxArray, weight: JaxArray, bias: JaxArray | None = None) -> JaxArray:
     return plus(x @ weight.T, bias)
 
 
 @operation()
-def addmm(bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> Any:
+def addmm(bias: JaxArray, x: JaxArray, y: JaxArray, beta: float = 1, alpha: float = 1) -> JaxArray:
     return beta * bias + alpha * (x @ y)
 
 
 @operation()
-def einsum(formula: str, operands: Sequence[Any], **_: Any) -> Any:
+def einsum(formula: str, operands: Sequence[Any], **_: object) -> JaxArray:
     return jnp.einsum(formula, *operands)
 
 
 @operation()
-def softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+def softmax(x: JaxArray, dim: int, dtype: Kind | None = None) -> JaxArray:
     return jax.nn.softmax(x, axis=dim)
 
 
 @operation()
-def log_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+def log_softmax(x: JaxArray, dim: int, dtype: Kind | None = None) -> JaxArray:
     return jax.nn.log_softmax(x, axis=dim)
 
 
 @operation()
-def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def mean(
+    x: JaxArray, dim: Dims = None, keepdim: bool = False, dtype: Kind | None = None
+) -> JaxArray:
     return jnp.mean(as_kind(x, dtype), axis=axes_of(dim), keepdims=keepdim)
 
 
 @operation()
-def sum_(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def sum_(
+    x: JaxArray, dim: Dims = None, keepdim: bool = False, dtype: Kind | None = None
+) -> JaxArray:
     return jnp.sum(as_kind(x, dtype), axis=axes_of(dim), keepdims=keepdim)
 
 
 @operation()
-def amax(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
+def amax(x: JaxArray, dim: Dims = (), keepdim: bool = False) -> JaxArray:
     return jnp.max(x, axis=axes_of(dim), keepdims=keepdim)
 
 
 @operation()
-def amin(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
+def amin(x: JaxArray, dim: Dims = (), keepdim: bool = False) -> JaxArray:
     return jnp.min(x, axis=axes_of(dim), keepdims=keepdim)
 
 
 @operation()
 def var(
-    x: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None
-) -> Any:
+    x: JaxArray,
+    dim: Dims = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> JaxArray:
     if isinstance(dim, bool):  # an overload without axes
-        dim, unbiased = None, dim
-    freedom = int(unbiased) if correction is None else correction
+        unbiased, dim = dim, None
+    freedom = int(unbiased if correction is None else correction)
     return jnp.var(x, axis=axes_of(dim), ddof=freedom, keepdims=keepdim)
 
 
 @operation()
 def linalg_vector_norm(
-    x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
-) -> Any:
+    x: JaxArray, ord: float = 2, dim: Dims = None, keepdim: bool = False, dtype: Kind | None = None
+) -> JaxArray:
     axes, size = axes_of(dim), jnp.abs(x)
     if math.isinf(ord):
         return (jnp.max if ord > 0 else jnp.min)(size, axis=axes, keepdims=keepdim)
@@ -279,17 +299,17 @@ def linalg_vector_norm(
 
 @operation()
 def batch_norm(
-    x: Any,
-    weight: Any,
-    bias: Any,
-    mean: Any,
-    var: Any,
+    x: JaxArray,
+    weight: JaxArray | None,
+    bias: JaxArray | None,
+    mean: JaxArray | None,
+    var: JaxArray | None,
     training: bool,
     _: float,
     eps: float,
-    *__: Any,
-) -> Any:
-    if training or mean is None:
+    *__: object,
+) -> JaxArray:
+    if training or mean is None or var is None:
         raise ValueError(
             "batch normalisation over the batch has no meaning for one point: call .eval() on the "
             "module."
@@ -301,15 +321,22 @@ def batch_norm(
 
 @operation()
 def layer_norm(
-    x: Any, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
-) -> Any:
+    x: JaxArray,
+    shape: Sequence[int],
+    weight: JaxArray | None = None,
+    bias: JaxArray | None = None,
+    eps: float = 1e-5,
+    *_: object,
+) -> JaxArray:
     out = _standardised(x, tuple(range(-len(shape), 0)), eps)
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
 
 
 @operation()
-def rms_norm(x: Any, shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Any:
+def rms_norm(
+    x: JaxArray, shape: Sequence[int], weight: JaxArray | None = None, eps: float | None = None
+) -> JaxArray:
     axes = tuple(range(-len(shape), 0))
     out = x / jnp.sqrt(
         jnp.mean(x**2, axis=axes, keepdims=True) + (jnp.finfo(x.dtype).eps if eps is None else eps)
@@ -319,8 +346,13 @@ def rms_norm(x: Any, shape: Sequence[int], weight: Any = None, eps: float | None
 
 @operation()
 def group_norm(
-    x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
-) -> Any:
+    x: JaxArray,
+    groups: int,
+    weight: JaxArray | None = None,
+    bias: JaxArray | None = None,
+    eps: float = 1e-5,
+    *_: object,
+) -> JaxArray:
     out = _standardised(x.reshape(len(x), groups, -1), (-1,), eps).reshape(x.shape)
     out = out if weight is None else out * per_channel(weight, x.ndim)
     return out if bias is None else out + per_channel(bias, x.ndim)
@@ -328,22 +360,22 @@ def group_norm(
 
 @operation()
 def instance_norm(
-    x: Any,
-    weight: Any,
-    bias: Any,
-    mean: Any,
-    var: Any,
+    x: JaxArray,
+    weight: JaxArray | None,
+    bias: JaxArray | None,
+    mean: JaxArray | None,
+    var: JaxArray | None,
     own: bool,
     momentum: float,
     eps: float,
-    *_: Any,
-) -> Any:
+    *_: object,
+) -> JaxArray:
     if not own:
         return batch_norm(x, weight, bias, mean, var, False, momentum, eps)
     return group_norm(x, x.shape[1], weight, bias, eps)
 
 
-def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> Any:
+def _standardised(x: JaxArray, axes: tuple[int, ...], eps: float) -> JaxArray:
     centred = x - jnp.mean(x, axis=axes, keepdims=True)
     return centred / jnp.sqrt(jnp.mean(centred**2, axis=axes, keepdims=True) + eps)
 
@@ -353,16 +385,16 @@ def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> Any:
 
 @operation()
 def scaled_dot_product_attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any = None,
+    q: JaxArray,
+    k: JaxArray,
+    v: JaxArray,
+    mask: JaxArray | None = None,
     dropout: float = 0.0,
     causal: bool = False,
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Any:
+) -> JaxArray:
     require_eval(dropout > 0)
     if enable_gqa:  # several queries share a key
         k, v = (jnp.repeat(heads, q.shape[-3] // heads.shape[-3], axis=-3) for heads in (k, v))
@@ -379,19 +411,19 @@ def scaled_dot_product_attention(
 # --- small things ---
 
 
-def axes_of(dim: Any) -> Any:
+def axes_of(dim: Dims) -> int | tuple[int, ...] | None:
     """Axes as JAX takes them; none at all means all of them."""
-    return (tuple(dim) or None) if isinstance(dim, list | tuple) else dim
+    return dim if dim is None or isinstance(dim, int) else tuple(dim) or None
 
 
-def each(value: Any, n: int) -> tuple[Any, ...]:
-    values = tuple(value) if isinstance(value, list | tuple) else (value,)
+def each(value: Sizes, n: int) -> tuple[int, ...]:
+    values = (value,) if isinstance(value, int) else tuple(value)
     return values if len(values) == n else values * n
 
 
-def per_channel(values: Any, ndim: int) -> Any:
+def per_channel(values: JaxArray, ndim: int) -> JaxArray:
     return values.reshape(-1, *[1] * (ndim - 2))
 
 
-def plus(x: Any, bias: Any, space: int = 0) -> Any:
+def plus(x: JaxArray, bias: JaxArray | None, space: int = 0) -> JaxArray:
     return x if bias is None else x + bias.reshape(-1, *[1] * space)

@@ -14,8 +14,9 @@ more direction v, and the transpose of one is the other.
 
 import math
 import threading
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -23,6 +24,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+
+from orthodrome._types import Array, JaxArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
 
 THREADS = 1
 """Of torch while it computes for JAX: more get in each other's way on the small batches of a
@@ -35,7 +42,7 @@ class Callback(eqx.Module):
     host: "Host" = eqx.field(static=True)
 
     @classmethod
-    def of(cls, module: Any, rows: Any, output: int | None) -> "Callback":
+    def of(cls, module: "Module", rows: "Tensor", output: int | None) -> "Callback":
         """A module in eval mode and float64, for inputs like this row."""
         return cls(Host(module, rows, output))
 
@@ -44,7 +51,7 @@ class Callback(eqx.Module):
         """d: the number of coordinates of a point."""
         return math.prod(self.host.point_shape)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: JaxArray) -> Any:
         """The decoder's output for one point, without the batch axis."""
         x = as_real(x)
         if x.shape != (self.dim,):
@@ -57,7 +64,7 @@ class Callback(eqx.Module):
 class Host:
     """A torch module, and its derivatives for many points at once. Compared by identity."""
 
-    def __init__(self, module: Any, rows: Any, output: int | None) -> None:
+    def __init__(self, module: "Module", rows: "Tensor", output: int | None) -> None:
         import torch
 
         self.torch, self.module = torch, module
@@ -79,7 +86,7 @@ class Host:
             )
         self.output_shape = tuple(out.shape[self.batched :])
 
-    def _images(self, points: Any) -> Any:
+    def _images(self, points: "Tensor") -> "Tensor":
         """g of points (B, d): (B, D)."""
         choose = lambda out: self.torch.utils._pytree.tree_leaves(out)[self.output]
         shaped = points.reshape(-1, *self.point_shape)
@@ -87,23 +94,21 @@ class Host:
             return choose(self.module(shaped)).reshape(len(points), -1)
         return self.torch.stack([choose(self.module(point)).reshape(-1) for point in shaped])
 
-    def derivative(self, back: bool, x: Any, *others: Any) -> Any:
+    def derivative(self, back: bool, x: Array, *further: Array) -> Array:
         """`along` or `back` of many points, (B, ...) each, by gradients of gradients alone.
 
         torch has no forward derivatives of some operations and wrong ones of others; its gradients
         are sound.
         """
         with _ONE_AT_A_TIME:  # what follows sets things for the whole process
-            return self._derivative(back, x, *others)
+            return self._derivative(back, x, *further)
 
-    def _derivative(self, back: bool, x: Any, *others: Any) -> Any:
+    def _derivative(self, back: bool, *arrays: Array) -> Array:
         torch = self.torch
         threads = torch.get_num_threads()
         torch.set_num_threads(THREADS)
         try:
-            x, *given = (
-                torch.from_numpy(np.array(array, dtype=np.float64)) for array in (x, *others)
-            )
+            x, *given = (torch.from_numpy(np.array(array, dtype=np.float64)) for array in arrays)
             if not back and not given:
                 with torch.no_grad():
                     return self._images(x).numpy()
@@ -121,7 +126,7 @@ class Host:
         finally:
             torch.set_num_threads(threads)
 
-    def _gradient(self, form: Any, by: Any) -> Any:
+    def _gradient(self, form: "Tensor", by: "Tensor") -> "Tensor":
         if not form.requires_grad:
             return self.torch.zeros_like(by)
         (gradient,) = self.torch.autograd.grad(form, by, create_graph=True, allow_unused=True)
@@ -131,7 +136,7 @@ class Host:
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def as_real(x: Any) -> Any:
+def as_real(x: JaxArray) -> Any:
     """A point of single or double precision; any other numbers are made so."""
     x = jnp.asarray(x)
     return x if x.dtype in (jnp.float32, jnp.float64) else x.astype(jnp.result_type(float))
@@ -154,7 +159,7 @@ def chosen_output(output: int | None, tensors: list[str | None], name: str) -> i
 along, back = Primitive("torch_along"), Primitive("torch_back")
 
 
-def _call(is_back: bool, *arrays: Any, host: Host) -> Any:
+def _call(is_back: bool, *arrays: JaxArray, host: Host) -> Any:
     """For one point or, with a leading axis, for many."""
     dtype, single = arrays[0].dtype, arrays[0].ndim == 1
     rows = [_as_bits(array[None] if single else array) for array in arrays]
@@ -169,19 +174,21 @@ def _call(is_back: bool, *arrays: Any, host: Host) -> Any:
     return out[0] if single else out
 
 
-def _as_bits(numbers: Any) -> Any:
+def _as_bits(numbers: JaxArray) -> JaxArray:
     """Numbers as pieces of 32 bits, a new last axis. JAX would round float64 on the way to a
     callback, which runs in a thread that knows nothing of the caller's precision."""
     bits = jax.lax.bitcast_convert_type(numbers, jnp.uint32)
     return bits if bits.ndim > numbers.ndim else bits[..., None]
 
 
-def _shape(is_back: bool, *arrays: Any, host: Host) -> Any:
+def _shape(is_back: bool, *arrays: JaxArray, host: Host) -> Any:
     size = arrays[0].shape[-1] if is_back else math.prod(host.output_shape)
     return jax.core.ShapedArray((*arrays[0].shape[:-1], size), arrays[0].dtype)
 
 
-def _batch(primitive: Primitive, arrays: Any, axes: Any, *, host: Host) -> Any:
+def _batch(
+    primitive: Primitive, arrays: JaxArray, axes: Sequence[int | None], *, host: Host
+) -> Any:
     (size,) = {
         array.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None
     }
@@ -195,36 +202,40 @@ def _batch(primitive: Primitive, arrays: Any, axes: Any, *, host: Host) -> Any:
     return out.reshape(*whole[0].shape[:-1], out.shape[-1]), 0
 
 
-def _jvp(primitive: Primitive, primals: Any, tangents: Any, *, host: Host) -> Any:
+def _jvp(
+    primitive: Primitive, primals: Sequence[JaxArray], tangents: Sequence[JaxArray], *, host: Host
+) -> Any:
     out = primitive.bind(*primals, host=host)
-    x_dot, *others = tangents
+    x_dot, *rest = tangents
     parts = [] if isinstance(x_dot, ad.Zero) else [primitive.bind(*primals, x_dot, host=host)]
-    for place, tangent in enumerate(others, 1):
+    for place, tangent in enumerate(rest, 1):
         if not isinstance(tangent, ad.Zero):
             changed = [*primals[:place], tangent, *primals[place + 1 :]]
             parts.append(primitive.bind(*changed, host=host))
     return out, sum(parts[1:], parts[0])
 
 
-def _transpose_along(cotangent: Any, x: Any, *directions: Any, host: Host) -> Any:
-    """⟨w, along(x; …, uⱼ, …)⟩ as a function of uⱼ is ⟨back(x, w; the others), uⱼ⟩."""
+def _transpose_along(cotangent: JaxArray, x: JaxArray, *directions: JaxArray, host: Host) -> Any:
+    """⟨w, along(x; …, uⱼ, …)⟩ as a function of uⱼ is ⟨back(x, w; the rest), uⱼ⟩."""
     out = [None] * (1 + len(directions))
     for place, u in enumerate(directions):
         if ad.is_undefined_primal(u):
-            others = [*directions[:place], *directions[place + 1 :]]
-            out[1 + place] = back.bind(x, cotangent, *others, host=host)
+            rest = [*directions[:place], *directions[place + 1 :]]
+            out[1 + place] = back.bind(x, cotangent, *rest, host=host)
     return out
 
 
-def _transpose_back(cotangent: Any, x: Any, weight: Any, *directions: Any, host: Host) -> Any:
+def _transpose_back(
+    cotangent: JaxArray, x: JaxArray, weight: JaxArray, *directions: JaxArray, host: Host
+) -> Any:
     """⟨v, back(x, w; u…)⟩ = ⟨w, along(x; u…, v)⟩."""
     out = [None] * (2 + len(directions))
     if ad.is_undefined_primal(weight):
         out[1] = along.bind(x, *directions, cotangent, host=host)
     for place, u in enumerate(directions):
         if ad.is_undefined_primal(u):
-            others = [*directions[:place], *directions[place + 1 :]]
-            out[2 + place] = back.bind(x, weight, *others, cotangent, host=host)
+            rest = [*directions[:place], *directions[place + 1 :]]
+            out[2 + place] = back.bind(x, weight, *rest, cotangent, host=host)
     return out
 
 

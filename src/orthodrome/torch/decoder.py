@@ -6,7 +6,8 @@ import math
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -14,9 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from orthodrome import _boundary
-from orthodrome._types import Array
+from orthodrome._types import Array, ArrayLike, JaxArray
 from orthodrome.torch import archive, aten, images, shapes
 from orthodrome.torch.callback import Callback, as_real, chosen_output
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+Weights = str | Path | Mapping[str, Any] | None
+"""Of a module: a file of theirs, or arrays by name."""
 
 OPERATIONS = aten.TABLE | shapes.TABLE | images.TABLE
 
@@ -60,7 +68,7 @@ class Decoder(eqx.Module):
     def _point_shape(self) -> tuple[int, ...]:
         return tuple(size or 1 for size in self.graph.shape[self._batched :])
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: JaxArray) -> Any:
         """The decoder's output for one point, without the batch axis."""
         x = as_real(x)
         if x.shape != (self.dim,):
@@ -106,7 +114,7 @@ def _perform(step: archive.Step, values: dict[str, Any]) -> None:
         values[step.args[0].name] = out
 
 
-def _filled(given: Any, values: dict[str, Any]) -> Any:
+def _filled(given: object, values: dict[str, Any]) -> Any:
     if isinstance(given, archive.Name):
         return values[given.name]
     return [_filled(item, values) for item in given] if isinstance(given, tuple) else given
@@ -142,7 +150,7 @@ def _require_no_hidden_changes(graph: archive.Graph, name: str) -> None:
         )
 
 
-def _names_in(given: Any) -> set[str | None]:
+def _names_in(given: object) -> set[str | None]:
     if isinstance(given, archive.Name):
         return {given.name}
     return set().union(*map(_names_in, given)) if isinstance(given, list | tuple) else set()
@@ -157,10 +165,10 @@ def _function(step: archive.Step) -> Any:
 
 
 def from_torch(
-    module: Any,
-    example: Any = None,
+    module: "Module | str | Path",
+    example: ArrayLike | None = None,
     *,
-    weights: Any = None,
+    weights: Weights = None,
     output: int | None = None,
     callback: bool = False,
     unpickle: bool = False,
@@ -183,15 +191,15 @@ def from_torch(
     if isinstance(module, str | Path) and not unpickle:
         return _from_file(Path(module), example, weights, output, callback)
     torch = _require_torch()
-    module = _loaded(torch, module, weights)
+    loaded = _loaded(torch, module, weights)
     rows = _example_of(torch, example)
     if callback:
-        return Callback.of(module, rows, output)
-    program = _exported(torch, module, rows)
+        return Callback.of(loaded, rows, output)
+    program = _exported(torch, loaded, rows)
     file = io.BytesIO()
     torch.export.save(program, file)
     decoder = _decoder(*archive.read(file), output, "the module")
-    _require_agreement(torch, decoder, module, rows)
+    _require_agreement(torch, decoder, loaded, rows)
     return decoder
 
 
@@ -206,7 +214,7 @@ def _require_torch() -> Any:
 
 
 def _from_file(
-    file: Path, example: Any, weights: Any, output: int | None, callback: bool
+    file: Path, example: ArrayLike | None, weights: Weights, output: int | None, callback: bool
 ) -> Decoder:
     if not file.exists():
         raise FileNotFoundError(f"there is no file {file}.")
@@ -243,7 +251,7 @@ def _from_file(
     return decoder
 
 
-def _loaded(torch: Any, module: Any, weights: Any) -> Any:
+def _loaded(torch: ModuleType, module: "Module | str | Path", weights: Weights) -> "Module":
     """The module as it is to be read: a copy in eval mode and float64."""
     if isinstance(module, str | Path):
         module = _unpickled(torch, Path(module))
@@ -252,7 +260,7 @@ def _loaded(torch: Any, module: Any, weights: Any) -> Any:
             "module should be a torch.nn.Module, not scripted, or a .pt2 file; "
             f"{type(module).__name__} arrived."
         )
-    module = copy.deepcopy(module).cpu()
+    loaded: Module = copy.deepcopy(module).cpu()
     if weights is not None:
         held, name = (
             (weights, "weights")
@@ -260,13 +268,13 @@ def _loaded(torch: Any, module: Any, weights: Any) -> Any:
             else (_state_dict(torch, weights), weights)
         )
         try:
-            module.load_state_dict(held)
+            loaded.load_state_dict(held)
         except RuntimeError as error:
             raise ValueError(f"{name} does not hold the weights of this module: {error}") from None
-    return module.double().eval().requires_grad_(False)
+    return loaded.double().eval().requires_grad_(False)
 
 
-def _unpickled(torch: Any, file: Path) -> Any:
+def _unpickled(torch: ModuleType, file: Path) -> Any:
     """A whole module, read with the caller's word that this is safe."""
     if not file.is_file():
         raise FileNotFoundError(f"there is no file {file}.")
@@ -279,7 +287,7 @@ def _unpickled(torch: Any, file: Path) -> Any:
         ) from error
 
 
-def _state_dict(torch: Any, weights: Any) -> Any:
+def _state_dict(torch: ModuleType, weights: str | Path) -> Any:
     """Weights from a file; objects other than tensors are refused, not made."""
     file = Path(weights)
     if not file.is_file():
@@ -299,7 +307,7 @@ def _state_dict(torch: Any, weights: Any) -> Any:
         ) from error
 
 
-def _example_of(torch: Any, example: Any) -> Any:
+def _example_of(torch: ModuleType, example: ArrayLike | None) -> Any:
     """One row of the example, as a float64 tensor."""
     if example is None:
         raise ValueError(
@@ -314,7 +322,7 @@ def _example_of(torch: Any, example: Any) -> Any:
     return rows[:1] if rows.ndim > 1 else rows
 
 
-def _exported(torch: Any, module: Any, rows: Any) -> Any:
+def _exported(torch: ModuleType, module: "Module", rows: "Tensor") -> Any:
     try:
         with torch.no_grad():
             module(rows)
@@ -358,7 +366,9 @@ def _in_double(tensors: list[Array]) -> list[Array]:
     return [tensor.astype(np.float64) if tensor.dtype.kind == "f" else tensor for tensor in tensors]
 
 
-def _require_agreement(torch: Any, decoder: Decoder, module: Any, rows: Any) -> None:
+def _require_agreement(
+    torch: ModuleType, decoder: Decoder, module: "Module", rows: "Tensor"
+) -> None:
     """Refuse a decoder that is not what the module is, seen at the example and at points around
     it."""
     rng = np.random.default_rng(0)

@@ -9,7 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from orthodrome.torch.aten import Table, each, entering, plus
+from orthodrome._types import JaxArray
+from orthodrome.torch.aten import Sizes, Table, each, entering, plus
+
+Factor = float | list[float] | None
+"""By which images grow: a number for an axis, a list of them, or nothing where a size is given."""
 
 TABLE: Table = {}
 operation = entering(TABLE)
@@ -17,14 +21,14 @@ operation = entering(TABLE)
 
 @operation("conv1d", "conv2d", "conv3d")
 def convolve(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    x: JaxArray,
+    weight: JaxArray,
+    bias: JaxArray | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
     groups: int = 1,
-) -> Any:
+) -> JaxArray:
     n = weight.ndim - 2
     if x.ndim == n + 1:
         return convolve(x[None], weight, bias, stride, padding, dilation, groups)[0]
@@ -49,15 +53,15 @@ def convolve(
 
 @operation("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def convolve_transposed(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    x: JaxArray,
+    weight: JaxArray,
+    bias: JaxArray | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
     groups: int = 1,
-    dilation: Any = 1,
-) -> Any:
+    dilation: Sizes = 1,
+) -> JaxArray:
     """The transpose of a convolution spreads each pixel over the kernel's width.
 
     With stride s, the output pixel s q + r gets Σₘ x[q − m] w[r + s m]. So one matrix product gives
@@ -113,7 +117,7 @@ def convolve_transposed(
 
 
 @operation("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
-def upsample_nearest(x: Any, size: Any, *factors: Any) -> Any:
+def upsample_nearest(x: JaxArray, size: Sequence[int] | None, *factors: Factor) -> JaxArray:
     for axis, (new, factor) in enumerate(_new_sizes(x, size, factors), 2):
         old = x.shape[axis]
         step = np.float32(old / new if factor is None else 1 / factor)  # as torch rounds it
@@ -123,7 +127,9 @@ def upsample_nearest(x: Any, size: Any, *factors: Any) -> Any:
 
 
 @operation("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
-def upsample_linear(x: Any, size: Any, align_corners: bool, *factors: Any) -> Any:
+def upsample_linear(
+    x: JaxArray, size: Sequence[int] | None, align_corners: bool, *factors: Factor
+) -> JaxArray:
     for axis, (new, given) in enumerate(_new_sizes(x, size, factors), 2):
         old = x.shape[axis]
         factor = new / old if given is None else given
@@ -142,14 +148,14 @@ def upsample_linear(x: Any, size: Any, align_corners: bool, *factors: Any) -> An
 
 @operation("avg_pool1d", "avg_pool2d", "avg_pool3d")
 def average_pool(
-    x: Any,
-    size: Any,
-    stride: Any = (),
-    padding: Any = 0,
+    x: JaxArray,
+    size: Sequence[int],
+    stride: Sizes = (),
+    padding: Sizes = 0,
     ceil: bool = False,
     include: bool = True,
-    divisor: Any = None,
-) -> Any:
+    divisor: int | None = None,
+) -> JaxArray:
     if ceil or not include or divisor is not None:
         raise NotImplementedError(
             "average pooling with ceil_mode, without count_include_pad or with a divisor is not "
@@ -164,14 +170,16 @@ def average_pool(
 
 
 @operation()
-def pixel_shuffle(x: Any, factor: int) -> Any:
+def pixel_shuffle(x: JaxArray, factor: int) -> JaxArray:
     n, c, h, w = x.shape
     split = x.reshape(n, c // factor**2, factor, factor, h, w).transpose(0, 1, 4, 2, 5, 3)
     return split.reshape(n, c // factor**2, h * factor, w * factor)
 
 
 @operation("pad", "constant_pad_nd")
-def pad(x: Any, widths: Sequence[int], mode: Any = "constant", value: float | None = None) -> Any:
+def pad(
+    x: JaxArray, widths: Sequence[int], mode: str = "constant", value: float | None = None
+) -> JaxArray:
     if not isinstance(mode, str):
         mode, value = "constant", mode
     if min(widths) < 0:
@@ -184,14 +192,16 @@ def pad(x: Any, widths: Sequence[int], mode: Any = "constant", value: float | No
     )
 
 
-def _new_sizes(x: Any, size: Any, factors: Any) -> list[tuple[int, float | None]]:
+def _new_sizes(
+    x: JaxArray, size: Sequence[int] | None, factors: Sequence[Factor]
+) -> list[tuple[int, float | None]]:
     """Of each axis of space: how long it becomes, and by which factor if that was given.
 
     One overload of torch's passes the factors as a list, and either them or the size; the other one
     each by itself.
     """
     old = x.shape[2:]
-    given = factors[0] if factors and isinstance(factors[0], list) else list(factors)
+    given: list[Any] = factors[0] if factors and isinstance(factors[0], list) else list(factors)
     given = given if given and given[0] is not None else [None] * len(old)
     sizes = size or [int(length * factor) for length, factor in zip(old, given, strict=True)]
     return list(zip(sizes, given, strict=True))

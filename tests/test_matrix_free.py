@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import orthodrome as od
-from orthodrome import elements, krylov
-from orthodrome.solvers.energy import descend
+from orthodrome import elements
+from orthodrome.discretisation import MANY, matrix_free
+from orthodrome.discretisation.jets import assemble
+from orthodrome.discretisation.matrix_free import MatrixFree
+from orthodrome.solvers.descent import descend
 
 
 def curve(degree, rng, bend=0.3):
@@ -23,13 +26,17 @@ def curve(degree, rng, bend=0.3):
     return od.LocalPCA(points, 0.5, 0.05), jnp.asarray(nodes), jnp.asarray(widths)
 
 
+def explore(metric, nodes, widths):
+    return MatrixFree().explore(metric, nodes, widths, curved=True, precise=True)
+
+
 @pytest.mark.parametrize("degree", [1, 3])
 def test_the_energy_among_variations_is_the_one_of_the_elements(degree, rng):
     with jax.enable_x64(True):
         problem = curve(degree, rng)
-        space, total = krylov.explore(*problem), elements.assemble(*problem)
+        space, total = explore(*problem), assemble(*problem)
         np.testing.assert_allclose(space.energy, total.energy, rtol=1e-12)
-        for u in jnp.eye(krylov.MOST)[:4]:
+        for u in jnp.eye(matrix_free.MOST)[:4]:
             step = space.nodes(u)
             np.testing.assert_allclose(step[jnp.array([0, -1])], 0.0, atol=1e-13)
             np.testing.assert_allclose(total.stride(step), space.stride(u), rtol=1e-9)
@@ -42,14 +49,14 @@ def test_the_energy_among_variations_is_the_one_of_the_elements(degree, rng):
 def test_its_step_is_newtons_up_to_the_generic_share(degree, rng):
     with jax.enable_x64(True):
         problem = curve(degree, rng, bend=0.05)
-        space, total = krylov.explore(*problem), elements.assemble(*problem)
+        space, total = explore(*problem), assemble(*problem)
         mine, pivot = space.solve(0.0, 0.0)
         newton, sure = total.solve(0.0, jnp.zeros_like(total.gradient))
         assert pivot > 0
         assert sure > 0
-        assert total.stride(space.nodes(mine) - newton) < krylov.GENERIC * total.stride(newton)
+        assert total.stride(space.nodes(mine) - newton) < matrix_free.GENERIC * total.stride(newton)
         np.testing.assert_allclose(
-            space.slope(mine), total.slope(newton), rtol=2 * krylov.GENERIC**2
+            space.slope(mine), total.slope(newton), rtol=2 * matrix_free.GENERIC**2
         )
 
 
@@ -58,7 +65,7 @@ def test_both_see_whether_the_second_variation_is_positive(rng):
     with jax.enable_x64(True):
         for bend in (0.1, 0.5, 1.0, 2.0):
             problem = curve(1, rng, bend)
-            models = krylov.explore(*problem), elements.assemble(*problem)
+            models = explore(*problem), assemble(*problem)
             positive += [
                 [bool(m.solve(damping, 0.0)[1] > 0) for m in models]
                 for damping in (0.0, 0.1, 1.0, 10.0)
@@ -74,11 +81,11 @@ def hill():
     top."""
     rng = np.random.default_rng(0)
     ring = np.linspace(0, 2 * np.pi, 60, endpoint=False)
-    points = np.zeros((120, krylov.MANY))
+    points = np.zeros((120, MANY))
     points[:60, :2] = np.stack([np.cos(ring), np.sin(ring)], axis=1)
-    points[60:] = points[:60] + 0.01 * rng.standard_normal((60, krylov.MANY))
+    points[60:] = points[:60] + 0.01 * rng.standard_normal((60, MANY))
     metric = od.LocalPCA(points, 0.25, 1e-3)
-    ends = np.zeros((2, 1, krylov.MANY))
+    ends = np.zeros((2, 1, MANY))
     ends[0, 0, 0], ends[1, 0, 0] = -1.0, 1.0
     return metric, *ends
 
@@ -108,7 +115,7 @@ class WithMatrices(od.LocalPCA):
 
 def test_auto_finds_the_same_with_and_without_matrices():
     """1500 data are more than one block: then the sums over the data are loops."""
-    points = od.datasets.semicircle_in(krylov.MANY, 1500, random_state=0)
+    points = od.datasets.semicircle_in(MANY, 1500, random_state=0)
     a, b = points[:3], points[3:6]
     mine, info = od.distance(od.LocalPCA(points, 1.2, 0.01), a, b, return_info=True)
     assert info.certified.all()
