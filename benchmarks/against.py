@@ -40,6 +40,9 @@ ROUNDS, CALLS = 3, 7
 """Processes for each python, by turns, as machines have slow minutes; and calls in each of them."""
 COUNTED, MEASURED = ("status", "certified", "message"), ("length", "error", "velocity", "other")
 
+INFO = ("converged", "certified", "status", "error")
+"""What every version's `Info` has."""
+
 # --- metrics, each with points to take the ends of paths from ---
 
 
@@ -189,7 +192,10 @@ def told(found: Any, at: str = "") -> dict[str, Any]:
         fitted = {key: value for key, value in vars(found).items() if key.endswith("_")}
         fields = {k: v for k, v in fitted.items() if isinstance(v, np.ndarray | float | int)}
     else:
-        fields = vars(found) if isinstance(found, od.Info | od.MeanInfo) else {"": found}
+        names = (
+            INFO if isinstance(found, od.Info) else vars(found) if hasattr(found, "slope") else ()
+        )
+        fields = {name: getattr(found, name) for name in names} or {"": found}
     return {f"{at}{key}": np.asarray(value) for key, value in fields.items()}
 
 

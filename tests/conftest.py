@@ -25,6 +25,9 @@ import pytest
 
 import orthodrome as od
 
+pytest_plugins = ["exploring"]
+"""Its fixtures are for the files whose names begin with `test_explore`."""
+
 matplotlib.use("Agg")
 
 

@@ -13,21 +13,10 @@ from scipy.integrate import quad
 import orthodrome as od
 from orthodrome.solvers import search
 from orthodrome.status import Flaw
-from problems import NAMES, problem
+from problems import problem
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / "benchmarks"
 T = np.linspace(0, 1, 101)
-
-
-@pytest.mark.parametrize(
-    ("name", "d"), [*((name, 2) for name in NAMES), ("sphere", 5), ("paraboloid", 20)]
-)
-def test_closed_forms_are_met_and_certified(name, d):
-    p = problem(name, d)
-    path = od.shortest_path(p.metric, p.start, p.end)
-    assert path.certified.all() and path.converged.all()
-    assert np.all(np.abs(path.length / p.distance - 1) <= np.maximum(path.error, 1e-12))
-    assert np.all(path.error <= 1e-4)
 
 
 def test_a_tighter_tolerance_is_met():

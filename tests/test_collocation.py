@@ -7,23 +7,11 @@ import pytest
 
 import orthodrome as od
 from orthodrome.baselines import lobatto
-from problems import problem
 
 T = np.linspace(0, 1, 101)
 
 
 ORDERS = pytest.mark.parametrize("order", [4, 5])
-
-
-@ORDERS
-@pytest.mark.parametrize(
-    ("name", "d"), [("half-space", 2), ("sphere", 5), ("flat", 2), ("paraboloid", 2)]
-)
-def test_distances_agree_with_closed_forms(name, d, order):
-    p = problem(name, d)
-    path = od.shortest_path(p.metric, p.start[:3], p.end[:3], od.Collocation(tol=1e-6, order=order))
-    np.testing.assert_allclose(path.length, p.distance[:3], rtol=1e-6)
-    assert path.converged.all() and path.certified.all()
 
 
 @ORDERS

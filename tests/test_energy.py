@@ -7,21 +7,6 @@ import pytest
 
 import orthodrome as od
 from orthodrome.solvers.descent import CurvatureCheck, descend
-from problems import NAMES, problem
-
-
-@pytest.mark.parametrize(("name", "d"), [*((name, 2) for name in NAMES), ("half-space", 5)])
-def test_distances_are_those_of_the_closed_form(name, d):
-    p = problem(name, d)
-    path = od.shortest_path(p.metric, p.start, p.end, od.Energy())
-    assert path.converged.all() and path.certified.all()
-    np.testing.assert_allclose(path.length, p.distance, rtol=1e-9)
-    t = np.linspace(0, 1, 301)
-    assert (
-        p.on_geodesic(path(t)).max() < 1e-3
-        if name == "paraboloid"
-        else p.on_geodesic(path(t)).max() < 1e-6
-    )
 
 
 @pytest.mark.parametrize("make", [od.datasets.sphere, od.datasets.spiral])
