@@ -1,5 +1,6 @@
 """What the tests of the page share: files to show, a session, a server that runs, how to ask it."""
 
+import contextlib
 import csv
 import http.client
 import re
@@ -50,6 +51,8 @@ def session(folder):
     return Session(open_scene(folder / "moons.csv", index="name", standardize=True))
 
 
+@contextlib.contextmanager
+@contextlib.contextmanager
 def serving(folder, *arguments):
     """The real command, at any free port: yields its address."""
     command = [

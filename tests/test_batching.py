@@ -1,16 +1,18 @@
 """Fixed shapes: nothing compiles twice, problems do not wait for or disturb one another, memory is
 bounded."""
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import orthodrome as od
-from orthodrome import batching
+from orthodrome import batching, programs
 
 FLAT = od.MetricTensor(lambda x: jnp.eye(3), 3)
 
@@ -163,3 +165,27 @@ def test_many_problems_in_twenty_dimensions_do_not_stop_one_another():
         check=True,
     )
     assert done.stdout == "True\n"
+
+
+def test_only_the_last_functions_of_users_are_kept_alive(monkeypatch):
+    monkeypatch.setattr(programs, "MOST_STRANGERS", 2)
+
+    def measured():
+        size = np.full((1,), 2.0)
+        metric = od.MetricTensor(lambda x: jnp.eye(2) * jnp.asarray(size)[0], 2)
+        np.testing.assert_array_equal(metric.tensor([0.0, 0.0]), 2 * np.eye(2))
+        return weakref.ref(metric.function)
+
+    functions = [measured() for _ in range(4)]
+    gc.collect()
+    assert sum(function() is not None for function in functions) <= 2
+
+
+def test_programs_that_were_not_used_for_longest_go_first(monkeypatch):
+    monkeypatch.setattr(programs, "MOST_PROGRAMS", 2)
+    kept = programs.Kept()
+    for name in "ab":
+        kept.put((), name, name.upper)
+    assert kept.get((), "a")() == "A"  # so that b is the older one
+    kept.put((), "c", "c".upper)
+    assert kept.get((), "b") is None and kept.get((), "a") and kept.get((), "c")

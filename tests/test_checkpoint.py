@@ -1,5 +1,6 @@
 """Long work survives: kills, lost workers, other people's folders."""
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -154,8 +155,9 @@ def test_a_path_that_is_too_long_is_mended_by_way_of_a_third_point_and_that_is_k
     right, solve = od.distance_matrix(metric, points), workers.solve
 
     def poor(metric, solver, task):
-        answer = solve(metric, solver, task)
-        return answer if task.detour else answer._replace(length=answer.length * [3, 1, 1, 1, 1, 1])
+        outcome = solve(metric, solver, task)
+        longer = dataclasses.replace(outcome, length=outcome.length * [3, 1, 1, 1, 1, 1])
+        return outcome if task.detour else longer
 
     monkeypatch.setattr(workers, "solve", poor)
     found = od.distance_matrix(metric, points, return_info=True, checkpoint=tmp_path)

@@ -7,6 +7,7 @@ import pytest
 
 import orthodrome as od
 from orthodrome import judging, solving
+from orthodrome.solvers import base
 from problems import problem
 
 T = np.linspace(0, 1, 11)
@@ -188,7 +189,7 @@ def test_a_path_says_in_three_lines_what_was_found(grid):
 def test_a_path_is_judged_once_and_only_when_somebody_asks(monkeypatch):
     asked = []
     judge = judging.judge
-    monkeypatch.setattr(judging, "judge", lambda *case: asked.append(len(case[1])) or judge(*case))
+    monkeypatch.setattr(base, "judge", lambda *case: asked.append(len(case[1])) or judge(*case))
     path = od.shortest_path(
         od.Pullback(lambda x: x), np.zeros((3, 2)), np.eye(3, 2) + 1, od.Energy(elements=4)
     )

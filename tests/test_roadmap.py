@@ -2,6 +2,7 @@
 routes."""
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -58,11 +59,29 @@ def test_detours_pass_elsewhere_and_are_not_much_longer(moons):
 def test_a_roadmap_lives_as_long_as_its_metric(moons):
     data, _ = moons
     metric = od.LocalPCA(data, 0.15, 0.01)
-    assert roadmap(metric, metric.data, 10) is roadmap(metric, metric.data, 10)
-    kept = len(rooms._MADE)
+    kept = weakref.ref(roadmap(metric, metric.data, 10))
+    gc.collect()
+    assert roadmap(metric, metric.data, 10) is kept()
     del metric
     gc.collect()
-    assert len(rooms._MADE) == kept - 1
+    assert kept() is None
+
+
+def test_solvers_with_equal_nodes_share_their_roads_and_only_a_few_are_kept(moons):
+    data, _ = moons
+    metric = od.LocalPCA(data, 0.15, 0.01)
+    first, same = (od.Auto(nodes=data[::2]).nodes for _ in range(2))
+    assert first is not same
+    kept = weakref.ref(roadmap(metric, first, 10))
+    assert roadmap(metric, same, 10) is kept()
+    assert roadmap(metric, same, 5) is not kept()
+    moved = first.copy()
+    moved[0] += 1e-9
+    assert roadmap(metric, moved, 10) is not kept()
+    for shift in range(rooms.MOST_ROADMAPS):
+        roadmap(metric, first + shift, 10)
+    gc.collect()
+    assert kept() is None
 
 
 def test_large_data_sets_are_thinned(monkeypatch, moons):

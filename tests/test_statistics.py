@@ -156,7 +156,7 @@ def test_paths_that_are_followed_are_those_that_are_found_anew():
         fresh.distance[0], distances("half-space", p.end, base[0]), rtol=1e-6
     )
     some = logs.at(base, np.arange(len(p.end))[None] < 3)
-    assert some.found.sum() == 3 and np.isnan(some.u[0, 3:]).all()
+    assert some.known.sum() == 3 and np.isnan(some.u[0, 3:]).all()
 
 
 def test_the_stiffness_is_the_derivative_of_the_momentum_by_the_base():

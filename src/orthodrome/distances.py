@@ -19,7 +19,7 @@ from orthodrome.matrix import KINDS, TILE, Matrix
 from orthodrome.metrics import Metric
 from orthodrome.progress import Report, bars
 from orthodrome.solvers import Auto, Solver
-from orthodrome.solving import Info
+from orthodrome.solving import Outcome
 from orthodrome.workers import Task, Work
 
 if TYPE_CHECKING:
@@ -59,9 +59,10 @@ def distance(
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     start, end, shape = solving.require_ends(metric, a, b, ("a", "b"))
     blocks = solving.solve(metric, start, end, solver)
-    info = Info.join([Info.of([solution]) for _, solution in blocks]).shaped(shape)
-    _boundary.warn_unconverged(np.asarray(info.status), "paths")
-    return (info.length, info) if return_info else info.length
+    outcome = Outcome.join([Outcome.of(solution) for _, solution in blocks])
+    _boundary.warn_unconverged(outcome.status, "paths")
+    length = outcome.length.reshape(shape)[()]
+    return (length, outcome.info(shape)) if return_info else length
 
 
 def distance_matrix(
@@ -117,8 +118,8 @@ def distance_matrix(
         else:
             matrix = Matrix.zeros((len(x), len(y)), None if kept is None else kept.folder)
             solved = _done(lambda: _tasks(x, y, symmetric), work, kept)
-            for task, info in _shown(solved, pairs, begin("distances")):
-                matrix.put(task.at, info)
+            for task, outcome in _shown(solved, pairs, begin("distances")):
+                matrix.put(task.at, outcome)
             if symmetric:
                 matrix.mirror()
                 if isinstance(solver, Auto):
@@ -129,7 +130,7 @@ def distance_matrix(
                 kept.keep(FINISHED, {})
                 matrix = Matrix.opened(kept.folder)
     _boundary.warn_unconverged(matrix.status[matrix.unsolved(symmetric)], "paths", pairs)
-    return (matrix.length, Info(*matrix.columns)) if return_info else matrix.length
+    return (matrix.length, matrix.info()) if return_info else matrix.length
 
 
 def _opened(
@@ -156,7 +157,7 @@ def _tasks(x: Array, y: Array, symmetric: bool) -> Iterator[Task]:
 
 def _done(
     tasks: Callable[[], Iterator[Task]], work: Work, kept: Checkpoint | None
-) -> Iterator[tuple[Task, Info]]:
+) -> Iterator[tuple[Task, Outcome]]:
     """Answers to the tasks, of which there may be more than memory holds: those that are kept
     first, the others as they come, to be kept."""
     if kept is None:
@@ -166,10 +167,10 @@ def _done(
     for task in tasks():
         if kept.has(task.name):
             there.add(task.name)
-            yield task, Info(**kept.read(task.name))
-    for task, info in work(task for task in tasks() if task.name not in there):
-        kept.keep(task.name, dict(zip(KINDS, info.columns, strict=True)))
-        yield task, info
+            yield task, Outcome(**kept.read(task.name))
+    for task, outcome in work(task for task in tasks() if task.name not in there):
+        kept.keep(task.name, dict(zip(KINDS, outcome.columns, strict=True)))
+        yield task, outcome
 
 
 def _job(metric: Metric, x: Array, y: Array, symmetric: bool, solver: Solver) -> dict[str, Any]:
@@ -274,10 +275,10 @@ def _take_shortcuts(
         tried = np.concatenate([tried, new])
         i, j, k = new.T
         solved = list(_done(partial(_detours, x, matrix, i, j, k, attempt), work, kept))
-        for task, info in solved:  # only now: the tasks were made from the matrix as it was
+        for task, outcome in solved:  # only now: the tasks were made from the matrix as it was
             row, column = task.at
-            shorter = np.isfinite(info.length) & ~(info.length >= matrix.length[row, column])
-            row, column, some = row[shorter], column[shorter], info.take(shorter)
+            shorter = np.isfinite(outcome.length) & ~(outcome.length >= matrix.length[row, column])
+            row, column, some = row[shorter], column[shorter], outcome.take(shorter)
             matrix.put((row, column), some)
             matrix.put((column, row), some)
 
@@ -338,11 +339,11 @@ def _pairs(n: int, m: int, symmetric: bool) -> Iterator[tuple[Array, Array]]:
 
 
 def _shown(
-    solved: Iterator[tuple[Task, Info]], pairs: int, report: Report
-) -> Iterator[tuple[Task, Info]]:
+    solved: Iterator[tuple[Task, Outcome]], pairs: int, report: Report
+) -> Iterator[tuple[Task, Outcome]]:
     """The same, with a bar that moves as they come."""
     done = 0
-    for task, info in solved:
-        yield task, info
-        done += len(info.length)
+    for task, outcome in solved:
+        yield task, outcome
+        done += len(outcome.length)
         report(done, pairs, f"{done} of {pairs} paths")

@@ -18,7 +18,7 @@ from orthodrome.metrics import Metric
 from orthodrome.path import Path
 from orthodrome.programs import Function
 from orthodrome.solvers import Solution, Solver
-from orthodrome.solving import Info
+from orthodrome.solving import Info, Outcome
 from orthodrome.status import Flaw, Status
 
 RTOL = 1e-10
@@ -77,17 +77,17 @@ def log_map(
     """
     metric, solver = solving.require_metric(metric), solving.require_solver(solver)
     a, b, shape = solving.require_ends(metric, base, point, ("base", "point"))
-    velocity, statuses, infos = np.empty_like(a), list[Array](), list[Info]()
+    velocity, statuses, outcomes = np.empty_like(a), list[Array](), list[Outcome]()
     for block, solution in solving.solve(metric, a, b, solver):
         own = solution.curve.evaluate(np.zeros(1), 1)[:, 0]
         converged = solution.converged[:, None]
         velocity[block] = np.where(converged, initial_velocity(metric, solution.curve), own)
         statuses.append(solution.status)
         if return_info:  # judged now, so that the block's curves need not be kept
-            infos.append(Info.of([solution]))
+            outcomes.append(Outcome.of(solution))
     _boundary.warn_unconverged(np.concatenate(statuses), "logarithms")
     velocity = velocity.reshape((*shape, a.shape[-1]))
-    return (velocity, Info.join(infos).shaped(shape)) if return_info else velocity
+    return (velocity, Outcome.join(outcomes).info(shape)) if return_info else velocity
 
 
 def exp_map(metric: Metric, base: ArrayLike, velocity: ArrayLike, return_info: bool = False) -> Any:
@@ -100,17 +100,17 @@ def exp_map(metric: Metric, base: ArrayLike, velocity: ArrayLike, return_info: b
     `certified` says that it is below 1e-6.
     """
     a, v, shape = _require_velocity(metric, base, velocity)
-    status, _, (way, w) = _integrated(_shoot, metric, a, v, RTOL)
+    status, _, (offset, w) = _integrated(_shoot, metric, a, v, RTOL)
     arrived = status == Status.CONVERGED
-    end = np.where(arrived[:, None], a + way, np.nan)
+    end = np.where(arrived[:, None], a + offset, np.nan)
     _boundary.warn_unconverged(status, "geodesics")
     shaped = end.reshape((*shape, a.shape[-1]))
     if not return_info:
         return shaped
     error = np.full(len(a), np.nan)
-    error[arrived] = _disagreement(metric, *(x[arrived] for x in (a, v, way, w)))
-    length = np.where(arrived, metric.norm(a, v), np.nan)
-    return shaped, Info(length, status, error, error <= EXP_RTOL).shaped(shape)
+    error[arrived] = _disagreement(metric, *(x[arrived] for x in (a, v, offset, w)))
+    columns = (arrived, error <= EXP_RTOL, status, error)
+    return shaped, Info(*(column.reshape(shape)[()] for column in columns))
 
 
 def geodesic(metric: Metric, base: ArrayLike, velocity: ArrayLike) -> Path:
@@ -120,13 +120,13 @@ def geodesic(metric: Metric, base: ArrayLike, velocity: ArrayLike) -> Path:
     `status`.
     """
     a, v, shape = _require_velocity(metric, base, velocity)
-    status, steps, (t, way, w) = _integrated(_trace, metric, a, v, RTOL)
+    status, steps, (t, offset, w) = _integrated(_trace, metric, a, v, RTOL)
     # a curve's breaks are its own steps; behind the last one it repeats it
     most = max(1, steps.max(initial=0))
     row, kept = np.arange(len(a))[:, None], np.minimum(np.arange(most + 1), steps[:, None])
     t, c, w = (
         np.concatenate([first[:, None], rest], axis=1)[row, kept]
-        for first, rest in ((np.zeros(len(a)), t), (a, a[:, None] + way), (v, w))
+        for first, rest in ((np.zeros(len(a)), t), (a, a[:, None] + offset), (v, w))
     )
     # one that stopped early is stretched to t = 1, as its status tells; one that could not start
     # stays where it is
@@ -166,12 +166,12 @@ def _integrated(
     )
 
 
-def _disagreement(metric: Metric, a: Array, v: Array, way: Array, w: Array) -> Array:
+def _disagreement(metric: Metric, a: Array, v: Array, offset: Array, w: Array) -> Array:
     """How far a looser integration ends from a tight one, and how much the speed changed, relative
     to the length."""
     status, _, (other, _) = _integrated(_shoot, metric, a, v, LOOSER * RTOL)
-    length, end = metric.norm(a, v), a + way
-    gap, slip = metric.norm(end, other - way), np.abs(metric.norm(end, w) - length)
+    length, end = metric.norm(a, v), a + offset
+    gap, slip = metric.norm(end, other - offset), np.abs(metric.norm(end, w) - length)
     error = np.maximum(gap, slip) / np.where(length > 0, length, 1.0)
     return np.where(status == Status.CONVERGED, error, np.inf)
 

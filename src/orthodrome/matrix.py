@@ -10,7 +10,7 @@ import numpy as np
 
 from orthodrome._types import Array
 from orthodrome.checkpoint import draft_of
-from orthodrome.solving import Info
+from orthodrome.solving import Outcome
 from orthodrome.status import Status
 
 TILE = 512
@@ -20,11 +20,11 @@ SUMS = 2**19
 """Ways through a third point that are compared at once."""
 
 KINDS = {"length": np.float64, "status": np.int8, "error": np.float64, "certified": np.bool_}
-"""Of the fields of an `Info`, in files."""
+"""Of the fields of an `Outcome`, in files."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Matrix(Info):
+class Matrix(Outcome):
     """What became of every problem: arrays (n, m) each."""
 
     @staticmethod
@@ -67,7 +67,7 @@ class Matrix(Info):
                 draft = Path(str(array.filename))
                 draft.replace(draft.with_name(f"{name}.npy"))
 
-    def put(self, at: tuple[Array, Array], some: Info) -> None:
+    def put(self, at: tuple[Array, Array], some: Outcome) -> None:
         """Write what became of P problems at rows and columns (P,) each."""
         for array, values in zip(self.columns, some.columns, strict=True):
             array[at] = values

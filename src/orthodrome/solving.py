@@ -1,8 +1,7 @@
 """From two arrays of points to solutions, block by block, in bounded memory."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -24,23 +23,18 @@ either."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Info(Record):
+class Info:
     """How each problem of a call ended: arrays of the call's shape. Returned with
     `return_info=True`."""
 
-    length: Array
-    """Of the curve that was found, whatever its status."""
+    converged: Array
+    """The solver's own test."""
+    certified: Array
+    """The library's independent judgement."""
     status: Array
     """`Status` numbers."""
     error: Array
     """Estimated relative error of the length."""
-    certified: Array
-    """The library's independent judgement."""
-
-    @property
-    def converged(self) -> Any:
-        """The solver's own test."""
-        return self.status == Status.CONVERGED
 
     def failures(self) -> list[tuple[tuple[int, ...], str]]:
         """The problems whose solver did not converge: where they are in the call's arrays, and
@@ -51,25 +45,35 @@ class Info(Record):
             for at in np.argwhere(status != Status.CONVERGED)
         ]
 
-    def shaped(self, shape: tuple[int, ...]) -> "Info":
-        """In the shape of the call; numbers if that is ()."""
-        return Info(*(column.reshape(shape)[()] for column in self.columns))
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Outcome(Record):
+    """What became of P problems, without their curves: what a matrix keeps of each."""
+
+    length: Array
+    """Of the curve that was found, whatever its status."""
+    status: Array
+    """`Status` numbers."""
+    error: Array
+    """Estimated relative error of the length."""
+    certified: Array
+
+    @staticmethod
+    def of(solution: Solution) -> "Outcome":
+        """That of a solution, which is judged now if it is not yet."""
+        verdict = solution.verdict
+        return Outcome(verdict.length, solution.status, verdict.error, verdict.certified)
 
     @property
     def columns(self) -> tuple[Array, ...]:
         """The arrays, in the order of the fields."""
         return tuple(getattr(self, field.name) for field in dataclasses.fields(self))
 
-    @staticmethod
-    def of(solutions: Sequence[Solution]) -> "Info":
-        """What became of the problems of some blocks."""
-        verdicts = [solution.verdict for solution in solutions]
-        return Info(
-            np.concatenate([verdict.length for verdict in verdicts]),
-            np.concatenate([solution.status for solution in solutions]),
-            np.concatenate([verdict.error for verdict in verdicts]),
-            np.concatenate([verdict.certified for verdict in verdicts]),
-        )
+    def info(self, shape: tuple[int, ...] | None = None) -> Info:
+        """What a user is told, in the shape of the call; None for the shape there is."""
+        converged = self.status == Status.CONVERGED
+        columns = (converged, self.certified, self.status, self.error)
+        return Info(*columns if shape is None else (x.reshape(shape)[()] for x in columns))
 
 
 def require_metric(metric: object) -> Metric:

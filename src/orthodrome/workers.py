@@ -15,7 +15,7 @@ from orthodrome.compilation import cache_folder, enable_compilation_cache
 from orthodrome.curves import end_to_end
 from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
-from orthodrome.solving import Info
+from orthodrome.solving import Outcome
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -41,11 +41,11 @@ class Task(NamedTuple):
     """Points (P, d) to begin by way of, and the lengths (P, 2) of the two ways."""
 
 
-Work = Callable[[Iterator[Task]], Iterator[tuple[Task, Info]]]
-"""Infos tasks, in any order."""
+Work = Callable[[Iterator[Task]], Iterator[tuple[Task, Outcome]]]
+"""Outcomes tasks, in any order."""
 
 
-def solve(metric: Metric, solver: Solver, task: Task) -> Info:
+def solve(metric: Metric, solver: Solver, task: Task) -> Outcome:
     """Solve a block."""
     init = None
     if task.detour is not None:
@@ -55,8 +55,8 @@ def solve(metric: Metric, solver: Solver, task: Task) -> Info:
         ]
         init = end_to_end(legs, list(lengths.T))
     blocks = solving.solve(metric, task.start, task.end, solver, init)
-    info = Info.join([Info.of([solution]) for _, solution in blocks])
-    return dataclasses.replace(info, status=info.status.astype(np.int8))
+    outcome = Outcome.join([Outcome.of(solution) for _, solution in blocks])
+    return dataclasses.replace(outcome, status=outcome.status.astype(np.int8))
 
 
 def here(metric: Metric, solver: Solver) -> Work:
@@ -70,7 +70,7 @@ def in_processes(metric: Metric, solver: Solver, count: int) -> Work:
 
     cache = cache_folder()
 
-    def work(tasks: Iterator[Task]) -> Iterator[tuple[Task, Info]]:
+    def work(tasks: Iterator[Task]) -> Iterator[tuple[Task, Outcome]]:
         parallel = joblib.Parallel(n_jobs=count, return_as="generator_unordered")
         return parallel(
             joblib.delayed(_elsewhere)(metric, solver, count, cache, task) for task in tasks
@@ -81,7 +81,7 @@ def in_processes(metric: Metric, solver: Solver, count: int) -> Work:
 
 def _elsewhere(
     metric: Metric, solver: Solver, processes: int, cache: str | None, task: Task
-) -> tuple[Task, Info]:
+) -> tuple[Task, Outcome]:
     """In one of several processes, which share the cores and the compiled code."""
     _share_cache(cache)
     with batching.sharing_cores(processes):
@@ -104,7 +104,7 @@ def on_cluster(metric: Metric, solver: Solver, client: "Client") -> Work:
     """
     cache = cache_folder()
 
-    def work(tasks: Iterator[Task]) -> Iterator[tuple[Task, Info]]:
+    def work(tasks: Iterator[Task]) -> Iterator[tuple[Task, Outcome]]:
         from distributed import as_completed
 
         first = next(tasks, None)
@@ -131,7 +131,7 @@ def on_cluster(metric: Metric, solver: Solver, client: "Client") -> Work:
 
         hand_out()
         for future in waiting:
-            yield begun.pop(future.key), Info(*future.result())
+            yield begun.pop(future.key), Outcome(*future.result())
             hand_out()
 
     return work

@@ -18,7 +18,7 @@ import scipy.linalg
 from orthodrome._types import Array, Index
 from orthodrome.curves.base import Curve
 from orthodrome.curves.kernels import Kernel
-from orthodrome.curves.piecewise import follow
+from orthodrome.curves.piecewise import spread_as
 
 SAFE_RCOND = 1e-14
 """A Gram matrix whose smallest and largest eigenvalue are further apart is refused: rounding would
@@ -154,7 +154,7 @@ class GPCurve(Curve):
         knots = self.process.knots
         if knots.ndim == 1:
             return np.linspace(0.0, 1.0, panels + 1)
-        return follow(np.minimum(knots, 1.0), panels)
+        return spread_as(np.minimum(knots, 1.0), panels)
 
     def evaluate(self, t: Array, order: int = 0) -> Array:
         """The curve's derivative of this order at the times (T,): (P, T, d)."""

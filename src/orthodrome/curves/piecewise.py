@@ -59,7 +59,7 @@ class PiecewiseCurve(Curve):
     def mesh(self, panels: int) -> Array:
         """Times (P, panels + 1) that follow each curve's own breaks, several or a fraction of a
         piece to a panel."""
-        return follow(self.breaks, panels)
+        return spread_as(self.breaks, panels)
 
     def evaluate(self, t: Array, order: int = 0) -> Array:
         """The curves' derivative of this order at the times (T,), or at times of their own (P, T):
@@ -147,7 +147,7 @@ class PiecewiseCurve(Curve):
         return len(self.breaks)
 
 
-def follow(breaks: Array, panels: int) -> Array:
+def spread_as(breaks: Array, panels: int) -> Array:
     """Times (P, panels + 1) spread as the breaks (P, K) are, whatever their number."""
     own = np.argmax(breaks >= 1.0, axis=1)[:, None]  # pieces of positive width
     place = own * np.linspace(0.0, 1.0, panels + 1)

@@ -91,7 +91,7 @@ def assemble(
     """
     K, d = len(widths), nodes.shape[-1]
     degree, run = (len(nodes) - 1) // K, K
-    while run % 2 == 0 and run * degree + 1 > metric.room(d):
+    while run % 2 == 0 and run * degree + 1 > metric.jacobians_at_once(d):
         run //= 2  # elements whose Jacobians are held at once
     if run == K:  # the ends do not move
         return ElementwiseModel(
@@ -170,4 +170,4 @@ def pull_at_ends(
 
     local = elements.element_nodes(nodes, len(widths))
     _, corners, d = local.shape
-    return in_chunks(of_element, max(1, metric.room(d) // corners), local, widths)
+    return in_chunks(of_element, max(1, metric.jacobians_at_once(d) // corners), local, widths)

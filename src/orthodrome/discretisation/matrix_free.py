@@ -1,5 +1,5 @@
 """Newton's method without matrices, for many dimensions: there a second variation is cheap to apply
-and dear to write.
+and expensive to write down.
 
 A variation that is zero at both ends is known by its slopes at the Gauss points, whose integral is
 zero. Scaled by √(weight · M) these slopes make the Laplacian the identity, and what the second

@@ -65,7 +65,7 @@ class Session:
         self.scene = scene
         self._metrics = _Recent(2)
         """By settings."""
-        self._ways = _Recent(REMEMBERED)
+        self._recent = _Recent(REMEMBERED)
         """Paths to begin from, by their numbers."""
         self._found = _Recent(REMEMBERED)
         """Paths that were searched for in full, by ends and settings."""
@@ -121,18 +121,18 @@ class Session:
             raise RequestError(
                 f"near should be the number of an earlier path; {_brief(near)} arrived."
             )
-        way = None if near is None else self._ways.get(near)
+        begin = None if near is None else self._recent.get(near)
         path = (
             self._find(start, end, settings)
-            if way is None
-            else self._search(start, end, settings, way)
+            if begin is None
+            else self._search(start, end, settings, begin)
         )
         number = None
         if np.isfinite(path.length):
             self._count = number = self._count + 1
             # only its curve is needed: let the metric go
-            self._ways.put(number, replace(path, metric=None))
-        return {"number": number, "searched": way is None} | self._told(
+            self._recent.put(number, replace(path, metric=None))
+        return {"number": number, "searched": begin is None} | self._told(
             path, self._metric(settings), self._place(start), self._place(end)
         )
 

@@ -158,7 +158,7 @@ class Metric(eqx.Module):
         """The map that an `embedded` metric is the pullback of."""
         raise TypeError(f"{type(self).__name__} is not the pullback of a map.")
 
-    def room(self, dim: int) -> int:
+    def jacobians_at_once(self, dim: int) -> int:
         """How many Jacobians of `embed_at` may be held in memory together."""
         raise TypeError(f"{type(self).__name__} is not the pullback of a map.")
 

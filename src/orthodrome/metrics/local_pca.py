@@ -18,7 +18,7 @@ from orthodrome.metrics.blocks import Blocks, neighbourhood
 from orthodrome.metrics.defaults import choose_rho, choose_sigma
 
 TRUNCATION = 1e-10
-"""How much of M may be left out, at most, when far data are not looked at."""
+"""How much of M may be left out, at most, when far data are skipped."""
 
 IN_CACHE = 2**16
 """Pairs of points and data that are weighed at once: their weights stay in a core's cache."""
@@ -31,7 +31,7 @@ FEW_DATA = 64
 of nearly the same size then share it."""
 
 FEW_SLOPES = 8
-"""Up to this dimension all slopes of the local variances cost less than a second look at the
+"""Up to this dimension all slopes of the local variances cost less than a second pass over the
 data."""
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from orthodrome._types import Array, Float, JaxArray, Scalar
 
 FEW = 4
-"""Up to this dimension all moments of the fourth order cost less than a second look at the data."""
+"""Up to this dimension all moments of the fourth order cost less than a second pass over the
+data."""
 
 
 class Moments(NamedTuple):

@@ -234,7 +234,7 @@ class Pullback(Metric):
     def at_once(self, dim: int) -> int:
         return max(1, CACHED // once(self, _derivatives, dim))
 
-    def room(self, dim: int) -> int:
+    def jacobians_at_once(self, dim: int) -> int:
         """How many Jacobians may be held at once, with all that goes before them in a network."""
         return max(1, CHUNK // once(self, _derivatives, dim))
 
@@ -313,11 +313,11 @@ def _program(value: object) -> bool:
     return isinstance(value, Jaxpr | ClosedJaxpr)
 
 
-def in_chunks(function: Callable[..., Rows], room: int, *rows: JaxArray) -> Rows:
+def in_chunks(function: Callable[..., Rows], most: int, *rows: JaxArray) -> Rows:
     """The function of one row for all rows, so many at once."""
-    if len(rows[0]) <= room:
+    if len(rows[0]) <= most:
         return jax.vmap(function)(*rows)
-    return jax.lax.map(lambda row: function(*row), rows, batch_size=room if room > 1 else None)
+    return jax.lax.map(lambda row: function(*row), rows, batch_size=most if most > 1 else None)
 
 
 def _require_ambient(ambient: ArrayLike | Metric | None) -> Array | Metric | None:

@@ -34,7 +34,7 @@ paths than it hoped for."""
 
 STEP, COARSER = 1e-3, 4
 """Steps of the differences that tell the slope of log C, in the smallest standard deviation; every
-so manieth ray is enough for it."""
+fourth ray is enough for it."""
 
 AWAY, SEEN, TRIALS, WORTH, HEAD_START = (-0.5, -0.2, 0.2, 0.5), 128, 4, 0.02, 1
 """Standard deviations from the first means to others that are tried, by how many points they are
@@ -46,7 +46,7 @@ BETWEEN = 1e-9, 1 - 1e-9
 
 NEGLIGIBLE = 12.0
 """A component whose log density is so far below the mixture's has no share in a point, and need not
-be looked at."""
+be asked for."""
 
 
 @dataclasses.dataclass(frozen=True)

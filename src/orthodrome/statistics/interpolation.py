@@ -30,8 +30,8 @@ def interpolate(
     t = _boundary.as_times(t)
     paths = shortest_path(metric, x[:-1], x[1:], solver=solver)
     if times is None:
-        way = np.concatenate([[0.0], np.cumsum(paths.length)])
-        at = way / way[-1] if way[-1] > 0 else np.linspace(0.0, 1.0, len(x))
+        reached = np.concatenate([[0.0], np.cumsum(paths.length)])
+        at = reached / reached[-1] if reached[-1] > 0 else np.linspace(0.0, 1.0, len(x))
     else:
         at = _boundary.as_times(times)
         if at.shape != (len(x),) or at[0] != 0 or at[-1] != 1 or np.any(np.diff(at) <= 0):

@@ -196,7 +196,7 @@ def cluster(
     until nothing changes.
 
     A distance is only computed where the center could be the nearest: it is at least the last one
-    known minus the way that the center has moved since (Elkan's bound).
+    known minus the distance that the center has moved since (Elkan's bound).
     """
     centers, K = start, len(start)
     tangents = logs.at(centers)

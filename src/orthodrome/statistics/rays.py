@@ -50,7 +50,8 @@ CHANGED = 1e-3
 """A path that is shorter by this share is another path."""
 
 TESTED = 4
-"""Every so manieth ray is asked where it stops being the shortest way."""
+"""Of so many neighbouring rays, one is asked where it stops being the shortest path. The other ones
+end where the nearest of these does: each question costs several shortest paths."""
 
 LOOKS = 7
 """Places on a ray that are tried at once when looking for that."""
@@ -259,10 +260,10 @@ def within_cut(metric: Metric, bases: Array, rays: Rays, solver: Solver) -> Rays
 def is_shortest(metric: Metric, bases: Array, ends: Array, lengths: Array, solver: Solver) -> Array:
     """(P,): whether geodesics of these lengths are the shortest ways from bases to ends, (P, d)
     each, that we know."""
-    way = np.empty(len(bases))
+    shortest = np.empty(len(bases))
     for block, solution in solving.solve(metric, bases, ends, solver):
-        way[block] = solution.verdict.length
-    return ~(way < (1 - CHANGED) * lengths)
+        shortest[block] = solution.verdict.length
+    return ~(shortest < (1 - CHANGED) * lengths)
 
 
 def _radial(d: int) -> Array:

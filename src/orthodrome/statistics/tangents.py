@@ -79,7 +79,7 @@ class Tangents(NamedTuple):
 
 
 NOT_ASKED = -2
-"""The status of a problem that nobody wanted solved."""
+"""The status of a problem that was not asked for."""
 
 
 class Logarithms:
@@ -102,13 +102,13 @@ class Logarithms:
         ended = np.full(len(k), NOT_ASKED)
         same = np.all(bases[k] == self.points[i], axis=1)
         velocity[k[same], i[same]], ended[same] = 0.0, Status.CONVERGED
-        for follow in (True, False):
-            todo = np.flatnonzero(known & ~same if follow else ended != Status.CONVERGED)
+        for tracked in (True, False):
+            todo = np.flatnonzero(known & ~same if tracked else ended != Status.CONVERGED)
             for first in range(0, len(todo), solving.BLOCK):
                 some = todo[first : first + solving.BLOCK]
                 at = k[some], i[some]
                 lines, v, ended[some] = (
-                    self._follow(bases, *at) if follow else self._find(bases, *at)
+                    self._track(bases, *at) if tracked else self._find(bases, *at)
                 )
                 good = ended[some] == Status.CONVERGED
                 at = k[some[good]], i[some[good]]
@@ -143,7 +143,7 @@ class Logarithms:
         """Remember the paths of another's j-th base as those of the k-th."""
         self._lines[k] = other._lines[j]
 
-    def _follow(self, bases: Array, k: Array, i: Array) -> tuple[Array, Array, Array]:
+    def _track(self, bases: Array, k: Array, i: Array) -> tuple[Array, Array, Array]:
         return self.solver.track(self.metric, bases[k], self.points[i], self._lines[k, i])
 
     def _find(self, bases: Array, k: Array, i: Array) -> tuple[Array, Array, Array]:
@@ -155,12 +155,12 @@ class Logarithms:
         )
 
 
-def _stiffness(metric: Metric, way: Float[JaxArray, "N d"]) -> Any:
-    pieces, d = len(way) - 1, way.shape[1]
-    around = assemble(metric, way, jnp.full(pieces, 1.0 / pieces))
+def _stiffness(metric: Metric, line: Float[JaxArray, "N d"]) -> Any:
+    pieces, d = len(line) - 1, line.shape[1]
+    around = assemble(metric, line, jnp.full(pieces, 1.0 / pieces))
 
     def response(axis: Float[JaxArray, " d"]) -> Any:
-        moved = jnp.zeros_like(way).at[0].set(axis)
+        moved = jnp.zeros_like(line).at[0].set(axis)
         step, _ = around._replace(gradient=elements.times(around.hessian, moved)).solve(0.0, 0.0)
         return elements.times(around.hessian, moved + step)[
             0, -2
