@@ -52,7 +52,6 @@ def session(folder):
 
 
 @contextlib.contextmanager
-@contextlib.contextmanager
 def serving(folder, *arguments):
     """The real command, at any free port: yields its address."""
     command = [
