@@ -98,10 +98,8 @@ def second_variation(jet: Jet, widths: Float[JaxArray, " K"]) -> Float[JaxArray,
     are to be summed.
     """
     jet = Jet(*(leaf[:, None] for leaf in jet))
-    values, slopes = (
-        jnp.full((len(widths), 1, 2), 0.5),
-        jnp.array([-1.0, 1.0]) / widths[:, None, None],
-    )
+    values = jnp.full((len(widths), 1, 2), 0.5)
+    slopes = jnp.array([-1.0, 1.0]) / widths[:, None, None]
     return couple(widths[:, None], values, slopes, jet)[0]
 
 

@@ -180,10 +180,8 @@ class GPCurve(Curve):
     def deviations(self, t: Array, S: Array, noise: Array) -> Array:
         """Standard normal numbers (n, P, T, d) as deviations from the mean that are drawn from the
         posterior."""
-        in_time, in_space = (
-            square_root(self.process.covariance(t, t)),
-            square_root(self._amplitude(S)),
-        )
+        in_time = square_root(self.process.covariance(t, t))
+        in_space = square_root(self._amplitude(S))
         return in_time @ noise @ in_space.swapaxes(-1, -2)
 
     def _amplitude(self, S: Array) -> Array:

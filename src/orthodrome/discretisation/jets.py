@@ -34,10 +34,8 @@ def assemble(
     jet = metric.jet_along(c.reshape(-1, d), v.reshape(-1, d))
     jet = Jet(*(leaf.reshape(*c.shape[:2], *leaf.shape[1:]) for leaf in jet))
     rule = elements.basis(c.shape[1])
-    weight, slopes = (
-        widths[:, None] * rule.weights,
-        jnp.asarray(rule.slopes) / widths[:, None, None],
-    )
+    weight = widths[:, None] * rule.weights
+    slopes = jnp.asarray(rule.slopes) / widths[:, None, None]
     values = jnp.broadcast_to(rule.values, slopes.shape)
     hessian, laplacian = elements.couple(weight, values, slopes, jet)
     gradient = elements.tested(widths, jet.x, jet.v)

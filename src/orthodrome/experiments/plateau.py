@@ -22,10 +22,8 @@ def compute(run: Run) -> Results:
     metric = od.LocalPCA(data, sigma=0.15, rho=0.01)
     order = np.argsort(angle)
     # near enough for both to find something
-    start, ends = (
-        data[order[80]],
-        data[order[90 : 150 : 60 // s.problems]],
-    )
+    start = data[order[80]]
+    ends = data[order[90 : 150 : 60 // s.problems]]
 
     def residuals(who: str) -> dict[str, Array]:
         solver = {
@@ -77,10 +75,8 @@ def draw(results: Results) -> Figure:
 
 def measured(results: Results) -> str:
     """The last residuals, and how much they still fell at the end."""
-    counts, last = (
-        results["counts"],
-        {who: np.median(values, axis=1) for who, values in results["residual"].items()},
-    )
+    counts = results["counts"]
+    last = {who: np.median(values, axis=1) for who, values in results["residual"].items()}
     told = ", ".join(
         f"{who} {values[-1]:.1e} ({values[len(values) // 2]:.1e} after {counts[len(counts) // 2]})"
         for who, values in last.items()

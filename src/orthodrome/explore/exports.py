@@ -41,10 +41,8 @@ def picture(
     x, y = scene.plane.points(scene.points).T
     ax.scatter(x, y, s=9, color="#222222", alpha=0.55, linewidths=0, zorder=2)
     for i, path in zip(colors, paths, strict=True):
-        color, seen = (
-            plotting.COLORS[i % len(plotting.COLORS)],
-            scene.plane.points(path(PICTURE_TIMES)),
-        )
+        color = plotting.COLORS[i % len(plotting.COLORS)]
+        seen = scene.plane.points(path(PICTURE_TIMES))
         style, (first, last) = "-" if path.converged else "--", seen[[0, -1]].T
         ax.plot(*seen.T, color=color, lw=1.8, ls=style, label=f"{path.length:.4g}", zorder=3)
         ax.plot(first, last, color=color, lw=0.8, ls=":", zorder=3)
@@ -92,10 +90,8 @@ def table(scene: Scene, paths: Sequence[Path]) -> bytes:
 
 def program(scene: Scene, settings: Settings, ends: Sequence[tuple[End, End]]) -> bytes:
     """Python lines that find the same paths, to the last digit."""
-    name, drawn = (
-        scene.points_name,
-        len(scene.points) > 0 and (scene.free or isinstance(scene, DataScene)),
-    )
+    name = scene.points_name
+    drawn = len(scene.points) > 0 and (scene.free or isinstance(scene, DataScene))
     write = lambda end: f"{name}[{end}]" if isinstance(end, int) else f"[{end[0]!r}, {end[1]!r}]"
     lines = [
         "import orthodrome as od",

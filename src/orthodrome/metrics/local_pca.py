@@ -206,10 +206,8 @@ class LocalPCA(Metric):
         if near is not None:
             return eqx.tree_at(lambda metric: metric.blocks, self, near.blocks, is_leaf=_is_none)
         n = len(self.data)
-        rows, absent = (
-            np.minimum(np.arange(_round(n)), n - 1),
-            np.where(np.arange(_round(n)) < n, 0.0, np.inf),
-        )
+        rows = np.minimum(np.arange(_round(n)), n - 1)
+        absent = np.where(np.arange(_round(n)) < n, 0.0, np.inf)
         filled = eqx.tree_at(lambda metric: metric.data, self, self.data[rows])
         return eqx.tree_at(lambda metric: metric.absent, filled, absent, is_leaf=_is_none)
 

@@ -160,10 +160,8 @@ class VAE(TransformerMixin, BaseEstimator):
                 _require_success("variance", history)
                 self.history_["variance"] = history
                 std = dataclasses.replace(std.with_learned(learned), scale=scale)
-        encoder, mean = (
-            Encoder(networks["encoder"], center, scale),
-            Mean(networks["mean"], center, scale),
-        )
+        encoder = Encoder(networks["encoder"], center, scale)
+        mean = Mean(networks["mean"], center, scale)
         self.encoder_, self.mean_, self.std_ = jax.tree.map(_in_double, (encoder, mean, std))
         self.settings_ = self.get_params()
         self.n_iter_ = sum(history.epoch[-1] for history in self.history_.values() if history.epoch)

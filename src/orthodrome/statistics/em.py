@@ -262,15 +262,11 @@ def _if_at(
     own = np.eye(len(joint), dtype=bool)[..., None]
     # (KT, n): all components but the own one
     rest = repeated(logsumexp(np.where(own, -np.inf, joint), axis=1))
-    r, own_weight = (
-        repeated(np.exp(joint - logsumexp(joint, axis=0))),
-        np.clip(repeated(mixture.weights), *BETWEEN),
-    )
+    r = repeated(np.exp(joint - logsumexp(joint, axis=0)))
+    own_weight = np.clip(repeated(mixture.weights), *BETWEEN)
     tangents = Logarithms(metric, logs.points[some], len(bases), logs.solver).at(bases)
-    frames, lower = (
-        Frames.at(metric, bases),
-        np.linalg.cholesky(scatter_of(tangents, r, settings.ridge)),
-    )
+    frames = Frames.at(metric, bases)
+    lower = np.linalg.cholesky(scatter_of(tangents, r, settings.ridge))
     A = lower @ np.linalg.solve(repeated(lower[::each]), repeated(parts.A))
     rays = cast(metric, bases, frames.lower, A, settings.few, settings.exact)
     for _ in range(TRIALS):

@@ -266,10 +266,8 @@ class _Slope(NamedTuple):
             # at a point of weight h, what pulls elsewhere must be stronger than h (Vardi & Zhang)
             size, length = np.ones_like(typical), np.linalg.norm(g, axis=1)
             g *= np.maximum(0.0, 1 - here / np.where(length > 0, length, 1.0))[:, None]
-            value, stiffness = (
-                np.sum(w * far, axis=1),
-                np.where(away.sum(axis=1) > 0, away.sum(axis=1), 1.0),
-            )
+            value = np.sum(w * far, axis=1)
+            stiffness = np.where(away.sum(axis=1) > 0, away.sum(axis=1), 1.0)
         relative = np.linalg.norm(g, axis=1) / size
         known = np.isfinite(total[:, 0]) & (total[:, 0] > 0)
         return _Slope(

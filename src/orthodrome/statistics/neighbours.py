@@ -49,10 +49,8 @@ def neighbors(
     if k >= len(x):
         raise ValueError(f"k should be below the number of points, {len(x)}; {k} arrived.")
     metric.require_positive(x, "X")
-    tree, roads = (
-        cKDTree(x),
-        Roadmap.of(metric, x, min(max(ROADS, k), len(x) - 1), most=len(x)).roads,
-    )
+    tree = cKDTree(x)
+    roads = Roadmap.of(metric, x, min(max(ROADS, k), len(x) - 1), most=len(x)).roads
     blocks, statuses = [], list[Array]()
     for first in range(0, len(x), SOURCES):
         rows = np.arange(first, min(first + SOURCES, len(x)))

@@ -21,10 +21,8 @@ from orthodrome.metrics import Metric
 from orthodrome.solvers import Solver
 from orthodrome.status import Status
 
-RADII, WEIGHTS = (
-    0.5 + 0.5 * np.polynomial.legendre.leggauss(56)[0],
-    0.5 * np.polynomial.legendre.leggauss(56)[1],
-)
+RADII = 0.5 + 0.5 * np.polynomial.legendre.leggauss(56)[0]
+WEIGHTS = 0.5 * np.polynomial.legendre.leggauss(56)[1]
 """Where on its way a ray is looked at, from 0 to 1, and the weights of the integral along it
 (Gauss)."""
 
@@ -231,10 +229,8 @@ def within_cut(metric: Metric, bases: Array, rays: Rays, solver: Solver) -> Rays
     passed = ~shortest(k, r, last[k, r])
     k, r = k[passed], r[passed]
     # the last look that is known to be inside, the first outside
-    inside, outside = (
-        np.full(len(k), -1),
-        last[k, r],
-    )
+    inside = np.full(len(k), -1)
+    outside = last[k, r]
     while len(k):
         looks = inside[:, None] + np.arange(1, LOOKS + 1) * (outside - inside)[:, None] // (
             LOOKS + 1

@@ -59,10 +59,8 @@ class TangentPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             raise ValueError(
                 f"n_components should be at most the {d} coordinates; {count} arrived."
             )
-        tol, steps = (
-            _boundary.as_positive(self.tol, "tol"),
-            _boundary.as_count(self.max_iter, "max_iter", 1),
-        )
+        tol = _boundary.as_positive(self.tol, "tol")
+        steps = _boundary.as_count(self.max_iter, "max_iter", 1)
         logs, w = Logarithms(metric, X, 1, solver), np.full((1, len(X)), 1.0 / len(X))
         centre = means.descend(
             logs, w, medoid(metric, X, w[0])[None], tol, steps, rounds=means.ROUNDS
@@ -86,11 +84,9 @@ class TangentPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.explained_variance_ = variance[:count]
         total = variance.sum()
         self.explained_variance_ratio_ = variance[:count] / (total if total > 0 else 1.0)
-        self.failed_, self.n_iter_, self._n_features_out = (
-            ~centre.tangents.known[0],
-            int(centre.iterations[0]),
-            count,
-        )
+        self.failed_ = ~centre.tangents.known[0]
+        self.n_iter_ = int(centre.iterations[0])
+        self._n_features_out = count
         return self
 
     def transform(self, X: ArrayLike) -> Array:
