@@ -18,7 +18,7 @@ ORDER = [
     "_types", "status", "progress", "_boundary", "checkpoint", "memo", "records", "compilation", "programs", "batching",
     "datasets", "io", "elimination", "metrics", "torch", "models", "curves", "elements", "discretisation", "measuring",
     "judging", "roadmap", "solvers", "baselines", "solving", "saving", "path", "maps", "workers", "matrix", "distances",
-    "gradients", "statistics", "plotting", "notebook", "__init__", "demo", "experiments", "explore", "output", "cli", "__main__",
+    "gradients", "statistics", "plotting", "notebook", "__init__", "demo", "experiments", "explore", "options", "output", "cli", "__main__",
 ]  # fmt: skip
 """The rooms in the order of the flow (docs/architecture.md): a room imports only from rooms before
 it."""

@@ -20,6 +20,21 @@ from rich.console import Console
 from rich.table import Table
 
 import orthodrome as od
+from orthodrome.options import (
+    Columns,
+    Data,
+    Header,
+    Index,
+    Mesh,
+    Rho,
+    Rtol,
+    Sigma,
+    Standardize,
+    Tol,
+    choose_solver,
+    read,
+    two_numbers,
+)
 from orthodrome.output import draw, require_file, save, write_rows
 
 app = typer.Typer(
@@ -41,60 +56,6 @@ class Exit(IntEnum):
     BAD_INPUT = 2
     FAILED = 3
     STOPPED = 130
-
-
-Data = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA", help="csv, tsv, npy or npz: a row a point. A header is understood."
-    ),
-]
-Columns = Annotated[
-    str | None,
-    typer.Option(help="Columns to use, by name or number, with commas between: x,y or 0,2."),
-]
-Index = Annotated[
-    str | None,
-    typer.Option(
-        help=(
-            "Column that says what the rows are called; a first column without a name is one by "
-            "itself."
-        )
-    ),
-]
-Standardize = Annotated[
-    bool,
-    typer.Option("--standardize", help="Give every column mean 0 and standard deviation 1 first."),
-]
-Header = Annotated[
-    bool | None,
-    typer.Option(
-        "--header/--no-header",
-        help=(
-            "Whether the first line has the columns' names; if left out, it has if no number is "
-            "in it."
-        ),
-        show_default=False,
-    ),
-]
-Sigma = Annotated[
-    float | None,
-    typer.Option(help="Reach of the metric's weights; chosen from the data if left out."),
-]
-Rho = Annotated[
-    float | None,
-    typer.Option(help="Floor of the local variance; chosen from the data if left out."),
-]
-Rtol = Annotated[
-    float | None,
-    typer.Option(help="Relative error of the lengths that is asked for.", show_default="1e-4"),
-]
-Mesh = Annotated[
-    int | None, typer.Option(help="Use the paper's solver, FixedPoint, with so many knots.")
-]
-Tol = Annotated[
-    float | None, typer.Option(help="Use FixedPoint, with this squared error at a knot.")
-]
 
 
 def main() -> None:
@@ -459,32 +420,3 @@ def explore(
             ).start()  # some browsers block
 
     page.serve(scene, host, port, ready)
-
-
-def two_numbers(text: str, option: str) -> tuple[int, int]:
-    """What is written as 28x28."""
-    parts = text.lower().split("x")
-    if len(parts) != 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise ValueError(f"{option} should be height x width, such as 28x28; {text} arrived.")
-    return int(parts[0]), int(parts[1])
-
-
-def read(
-    data: Path, columns: str | None, index: str | None, standardize: bool, header: bool | None
-) -> od.io.Table:
-    """The data file, with the chosen columns."""
-    return od.io.read_data(
-        data, None if columns is None else columns.split(","), index, standardize, header
-    )
-
-
-def choose_solver(rtol: float | None, mesh: int | None, tol: float | None) -> od.Solver:
-    """`Auto`, or `FixedPoint` if one of its settings was given."""
-    if mesh is None and tol is None:
-        return od.Auto() if rtol is None else od.Auto(rtol=rtol)
-    if rtol is not None:
-        raise ValueError(
-            "--rtol is for the default solver, --mesh and --tol are for FixedPoint: give one or "
-            "the other."
-        )
-    return od.FixedPoint(mesh=10 if mesh is None else mesh, tol=0.1 if tol is None else tol)

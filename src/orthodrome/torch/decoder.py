@@ -16,7 +16,7 @@ import numpy as np
 
 from orthodrome import _boundary
 from orthodrome._types import Array, ArrayLike, JaxArray
-from orthodrome.torch import archive, aten, images, shapes
+from orthodrome.torch import archive, aten, images, norms, shapes
 from orthodrome.torch.callback import Callback, as_real, chosen_output
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Weights = str | Path | Mapping[str, Any] | None
 """Of a module: a file of theirs, or arrays by name."""
 
-OPERATIONS = aten.TABLE | shapes.TABLE | images.TABLE
+OPERATIONS = aten.TABLE | norms.TABLE | shapes.TABLE | images.TABLE
 
 VIEWS = {
     "view", "reshape", "_unsafe_view", "flatten", "unflatten", "slice", "select", "transpose",
