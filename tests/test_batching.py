@@ -182,10 +182,39 @@ def test_only_the_last_functions_of_users_are_kept_alive(monkeypatch):
 
 
 def test_programs_that_were_not_used_for_longest_go_first(monkeypatch):
-    monkeypatch.setattr(programs, "MOST_PROGRAMS", 2)
-    kept = programs.Kept()
-    for name in "ab":
-        kept.put((), name, name.upper)
-    assert kept.get((), "a")() == "A"  # so that b is the older one
-    kept.put((), "c", "c".upper)
-    assert kept.get((), "b") is None and kept.get((), "a") and kept.get((), "c")
+    monkeypatch.setattr(programs, "MOST_PROGRAMS", 3)
+    kept = programs.Programs()
+    for name, strangers in (("a", ()), ("b", ("f",)), ("c", ())):
+        kept.put(name, name.upper, strangers)
+    assert kept.get("a")() == "A"  # so that b is the oldest one, whosever functions it has
+    kept.put("d", "d".upper, ("f",))
+    assert kept.get("b") is None and all(map(kept.get, "acd"))
+
+
+def test_the_functions_that_were_not_used_for_longest_go_with_all_their_programs(monkeypatch):
+    monkeypatch.setattr(programs, "MOST_STRANGERS", 2)
+    kept = programs.Programs()
+    for name, strangers in (("a1", ("f",)), ("a2", ("f",)), ("b", ("g",)), ("ours", ())):
+        kept.put(name, name.upper, strangers)
+    kept.get("a1")
+    kept.put("c", "c".upper, ("h",))
+    assert kept.get("b") is None and all(map(kept.get, ("a1", "a2", "ours", "c")))
+
+
+def test_a_class_of_a_users_own_counts_once_however_many_programs_it_has(monkeypatch):
+    class Mine(od.Metric):
+        @property
+        def dim(self):
+            return 2
+
+        def tensor_at(self, x):
+            return jnp.eye(2)
+
+    kept = programs.Programs()
+    monkeypatch.setattr(programs, "_PROGRAMS", kept)
+    metric = Mine()
+    metric.tensor([0.0, 0.0])
+    metric.norm([0.0, 0.0], [1.0, 0.0])
+    od.shortest_path(metric, [0.0, 0.0], [1.0, 1.0], od.FixedPoint())
+    assert len(kept._held) > 2
+    assert len({strangers for strangers, _ in kept._held.values()}) == 1

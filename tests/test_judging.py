@@ -243,3 +243,72 @@ def test_kinks_of_a_network_do_not_keep_a_path_from_its_certificate():
     exact = np.hypot(width, np.array([2.1, 1.2]) @ [-across[1], across[0]])
     assert path.certified and np.isclose(path.length, exact, rtol=1e-4)
     assert path.residual > judging.RESIDUAL_FACTOR * np.sqrt(judging.RTOL)
+
+
+FLAT = od.MetricTensor(lambda x: jnp.eye(2), 2)
+
+
+def line(bend=0.0, warp=0.0, hole=False):
+    """Along the first axis, bent to the side, with a speed that varies, with a hole in it."""
+
+    def curve(t):
+        u, w = np.pi * t, 2 * np.pi * t
+        across = bend * np.stack([np.sin(u), np.pi * np.cos(u), -(np.pi**2) * np.sin(u)])
+        gone = np.where(hole & (t > 0.4) & (t < 0.6), np.nan, 0.0)
+        along = [
+            t + warp * np.sin(w) / (2 * np.pi) + gone,
+            1 + warp * np.cos(w),
+            -2 * np.pi * warp * np.sin(w),
+        ]
+        return [np.stack(pair, axis=-1) for pair in zip(along, across, strict=True)]
+
+    return curve
+
+
+def great_circle(t, half=1.8):
+    """Through the origin of the stereographic plane: 2 · 1.8 long, and so behind its antipode."""
+    angle = half * (2 * t - 1) / 2
+    position, square = np.tan(angle), 1 / np.cos(angle) ** 2
+    along = position, half * square, 2 * half**2 * square * position
+    return [np.stack([x, 0 * x], axis=-1) for x in along]
+
+
+def leaping():
+    """Beyond the horizon of the stereographic plane in three steps: nearly no speed anywhere."""
+    a, b = np.array([[0.0, -1.0]]), np.array([[0.0, 1.0]])
+    far = np.array([[0.0, 1e9]])
+    return PiecewiseCurve.through(np.stack([a, far, far, far, far, far, far, far, b], axis=1))
+
+
+FINE = od.LocalPCA([[0.0, 0.0], [0.1, 0.0], [0.0, 0.1]], sigma=1e-4, rho=1.0)
+"""Flat, but for places so small that no quadrature can look for them all along a path."""
+
+FLAWED = {
+    Flaw.UNMEASURED: lambda: (problem("sphere", 2).metric, leaping(), None),
+    Flaw.NON_FINITE: lambda: (FLAT, as_curve(line(hole=True)), None),
+    Flaw.ENDS: lambda: (FLAT, as_curve(line()), np.array([[0.0, 0.1]])),
+    Flaw.RESIDUAL: lambda: (FLAT, as_curve(line(bend=0.3)), None),
+    Flaw.SPEED: lambda: (FLAT, as_curve(line(warp=0.015)), None),
+    Flaw.NOT_MINIMISING: lambda: (problem("sphere", 2).metric, as_curve(great_circle), None),
+    Flaw.ERROR: lambda: (
+        FINE,
+        as_curve(lambda t: [10 + 9 * line()(t)[0], *(9 * x for x in line()(t)[1:])]),
+        None,
+    ),
+}
+"""For each flaw a metric, a curve that has it and, if that is another point, where it should begin."""
+
+
+def test_there_is_a_flawed_curve_for_every_rule():
+    assert set(FLAWED) == set(judging.RULES)
+
+
+@pytest.mark.parametrize("flaw", FLAWED, ids=lambda flaw: flaw.name)
+def test_a_curve_is_refused_for_its_first_flaw(flaw):
+    metric, curve, start = FLAWED[flaw]()
+    verdict = judge(metric, curve, curve.start if start is None else start, curve.end)
+    assert Flaw(verdict.flaw[0]) is flaw and not verdict.certified[0]
+
+
+def test_the_same_line_without_a_flaw_is_certified():
+    assert judged(as_curve(line()), FLAT).certified[0]

@@ -27,8 +27,6 @@ class Promise(NamedTuple):
     """Whether all its paths are certified; otherwise only that they converge is promised."""
     more: tuple[tuple[str, int], ...] = ()
     """Problems in more dimensions than two."""
-    pairs: int | None = None
-    """How many pairs it gets; None for all of them. Some take their time."""
 
 
 ANY_DIMENSION = tuple((name, d) for d in (5, 20) for name in NAMES)
@@ -54,9 +52,9 @@ PROMISES = {
     "FixedPoint, Ishikawa": Promise(
         od.FixedPoint(mesh=20, tol=1e-2, step="ishikawa"), 5e-2, 0.2, certified=False
     ),
-    "Collocation": Promise(od.Collocation(tol=1e-6), 1e-6, 1e-3, more=(("sphere", 5),), pairs=3),
+    "Collocation": Promise(od.Collocation(tol=1e-6), 1e-6, 1e-3, more=(("sphere", 5),)),
     "Collocation of order 5": Promise(
-        od.Collocation(tol=1e-6, order=5), 1e-6, 1e-3, more=(("sphere", 5),), pairs=3
+        od.Collocation(tol=1e-6, order=5), 1e-6, 1e-3, more=(("sphere", 5),)
     ),
     "HennigHauberg without noise": Promise(
         od.HennigHauberg(bound=0, velocity_bound=0, refinements=20), 5e-2, 0.2, certified=False
@@ -73,13 +71,12 @@ CASES = [
 @pytest.mark.parametrize(("who", "name", "d"), CASES)
 def test_distances_agree_with_closed_forms(who, name, d):
     p, promise = problem(name, d), PROMISES[who]
-    start, end, distance = (x[: promise.pairs] for x in (p.start, p.end, p.distance))
+    start, end, distance = p.start, p.end, p.distance
     path = od.shortest_path(p.metric, start, end, promise.solver)
     assert path.converged.all()
     np.testing.assert_allclose(path.length, distance, rtol=promise.length)
-    if promise.pairs is None:
-        off = promise.off_by_differences if name == "paraboloid" else promise.off
-        assert p.on_geodesic(path(T)).max() < max(off, promise.off)
+    off = promise.off_by_differences if name == "paraboloid" else promise.off
+    assert p.on_geodesic(path(T)).max() < max(off, promise.off)
     # what holds for every solver
     np.testing.assert_allclose(path(0.0), start, rtol=1e-14, atol=1e-14)
     np.testing.assert_allclose(path(1.0), end, rtol=1e-14, atol=1e-14)
@@ -90,6 +87,16 @@ def test_distances_agree_with_closed_forms(who, name, d):
     )
     assert sure.all() or not promise.certified
     assert np.all(path.error[sure] <= promise.solver.rtol)
+
+
+def test_every_public_solver_promises_something():
+    solvers = {od.Auto, od.Energy, od.FixedPoint, od.Collocation, od.HennigHauberg}
+    assert {type(promise.solver) for promise in PROMISES.values()} == solvers
+    assert solvers | {od.Graph, od.Solver} == {
+        value
+        for value in vars(od).values()
+        if isinstance(value, type) and issubclass(value, od.Solver)
+    }
 
 
 @pytest.mark.parametrize("who", PROMISES)

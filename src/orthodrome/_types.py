@@ -1,8 +1,8 @@
 """The names that annotations use, in one place.
 
-Shapes are written with these letters everywhere: `d` coordinates of the manifold, `D` of the space
-around it, `n` data, `N` nodes or knots of a curve, `K` its elements, `P` problems, `T` times, `m`
-points near each other.
+Shapes are written with these letters, unless a room says otherwise: `d` coordinates of the
+manifold, `D` of the space around it, `n` data, `N` nodes or knots of a curve, `K` its elements, `P`
+problems, `T` times, `m` points near each other.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ JaxArray = jax.Array
 """An array of JAX, or what stands for one while a function is traced."""
 
 AnyArray = Any
-"""An array of either kind: NumPy's on the host, JAX's where the same record is traced. A union
-would be refused by every operation that takes one of them."""
+"""An array of NumPy on the host, of JAX in a trace. It is `Any` because arithmetic on a union of
+both does not type-check."""
 
 Scalar = Float[JaxArray, ""]
 """A number in compiled code."""

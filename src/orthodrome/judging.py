@@ -83,6 +83,12 @@ class Verdict(Record):
         """Whether no flaw was found."""
         return self.flaw == Flaw.NONE
 
+    @staticmethod
+    def none() -> "Verdict":
+        """On no curves."""
+        none, no = np.zeros(0), np.zeros(0, dtype=bool)
+        return Verdict(none, none, none, none, none, no, np.zeros(0, dtype=int))
+
 
 class Evidence(NamedTuple):
     """What the rules of the certificate are applied to, (P,) each but for the tolerance."""
@@ -121,9 +127,7 @@ first one in this order. To add a rule, add its `Flaw` and its line here."""
 def judge(metric: Metric, curve: Curve, start: Array, end: Array, rtol: float = RTOL) -> Verdict:
     """Judge P curves that should be geodesics from `start` to `end`, (P, d) each."""
     if not len(start):
-        none = np.zeros(0)
-        flaw = np.zeros(0, dtype=int)
-        return Verdict(none, none, none, none, none, np.zeros(0, dtype=bool), flaw)
+        return Verdict.none()
     q = _quadratures(metric, curve, rtol)
     still = (q.length == 0) & (q.residual == 0)
     length, energy = np.where(q.leaps, np.nan, q.length), np.where(q.leaps, np.nan, q.energy)
@@ -202,7 +206,7 @@ def _quadratures(metric: Metric, curve: Curve, rtol: float) -> _Quadratures:
             m = measure(metric, curve.take(some), panels, check)
             q.fine_enough[some] = m.pace <= PANEL_REACH * metric.scale * panels
             q.change[some] = np.abs(m.length - q.length[some])
-            q.leaps[some] = np.isfinite(m.length) & (m.steps > LEAP * m.length)
+            q.leaps[some] = np.isfinite(m.length) & (m.travelled > LEAP * m.length)
             q.length[some], q.energy[some] = m.length, m.energy
             q.residual[some] = np.maximum(q.residual[some], m.residual)
             q.mean_square[some] = m.mean_square

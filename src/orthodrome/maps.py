@@ -69,8 +69,8 @@ def log_map(
     is the distance.
 
     It is that of the geodesic which the solver's curve approximates, closer to it than the curve's
-    own `path.velocity(0)` (`judging.initial_velocity`); where the solver did not converge it is the
-    curve's own.
+    own `path.velocity(0)` (`measuring.initial_velocity`); where the solver did not converge it is
+    the curve's own.
 
     With `return_info=True` also an `Info` with converged, certified, status and error of each
     problem.

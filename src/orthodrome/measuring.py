@@ -13,7 +13,7 @@ import numpy as np
 from orthodrome import batching, elements
 from orthodrome._types import Array, Float, JaxArray, Scalar
 from orthodrome.curves import Curve
-from orthodrome.discretisation import discretise
+from orthodrome.discretisation import Discretisation, discretise
 from orthodrome.metrics import Metric
 
 GAUSS_POINTS = 4
@@ -25,9 +25,9 @@ GAUSS, GAUSS_WEIGHTS = elements.basis(GAUSS_POINTS).gauss, elements.basis(GAUSS_
 
 ENDS = np.array([0.0, 1.0])
 
-LEAST_PANELS = 16
-"""Panels of the integral that an initial velocity is computed from: twice those of the judge's
-first quadrature, because nothing checks this one."""
+LEAST_PANELS = 2 * Discretisation.panels
+"""Panels of the integral that an initial velocity is computed from: twice the usual number, because
+nothing checks this quadrature."""
 
 
 class Measurement(NamedTuple):
@@ -41,7 +41,7 @@ class Measurement(NamedTuple):
     """The mean of its square over time."""
     slowest: Array
     fastest: Array
-    steps: Array
+    travelled: Array
     """The steps from each point to the next, measured where they begin, together."""
     pace: Array
     """The largest distance in coordinates between two times, per time."""
@@ -90,7 +90,7 @@ def measure(metric: Metric, curve: Curve, panels: int, check_curvature: bool) ->
         mean_square=np.sum(weights * residual**2, axis=(1, 2)),
         slowest=all_speeds.min(axis=1),
         fastest=all_speeds.max(axis=1),
-        steps=steps.sum(axis=(1, 2)) + end_steps[:, 0],
+        travelled=steps.sum(axis=(1, 2)) + end_steps[:, 0],
         pace=np.linalg.norm(v, axis=-1).max(axis=(1, 2)),
         gap=gap,
         minimising=minimising,
@@ -112,9 +112,9 @@ def _measure(
 
 def _with_curvature(
     metric: Metric,
-    c: Float[JaxArray, "panels looks d"],
-    v: Float[JaxArray, "panels looks d"],
-    a: Float[JaxArray, "panels looks d"],
+    c: Float[JaxArray, "panels points d"],
+    v: Float[JaxArray, "panels points d"],
+    a: Float[JaxArray, "panels points d"],
     steps: Float[JaxArray, "panels gauss d"],
     widths: Float[JaxArray, " panels"],
 ) -> tuple[JaxArray, JaxArray, JaxArray, Scalar, Scalar]:

@@ -125,15 +125,15 @@ class Path:
             raise ValueError(
                 "the alternatives were not kept: ask for them with solver=Auto(alternatives=True)."
             )
-        known = dataclasses.replace(self.solution.known(), alternatives=None, problem=None)
+        known = dataclasses.replace(self.solution.forgetful(), alternatives=None)
         out = np.empty(len(self.curve), dtype=object)
         for i in range(len(out)):
             shortest, rest = known.take([i]), kept.of(np.array([i]))
             further = Solution(
                 rest.curve,
-                np.where(rest.verdict.certified, Status.CONVERGED, Status.UNRESOLVED),
+                rest.status,
                 np.full(len(rest.problem), shortest.iterations[0]),
-                starts=np.ones(len(rest.problem), int),
+                start_count=np.ones(len(rest.problem), int),
                 judged=rest.verdict,
             )
             both = Solution.join([shortest, further])
@@ -223,7 +223,7 @@ class Path:
             self.solution,
             curve=curve,
             judged=None,
-            problem=Problem(self._metric, a, b),
+            asked=Problem(self._metric, a, b),
             alternatives=None,
         )
         solver = f"the posterior of {self.solver}"

@@ -58,57 +58,55 @@ def call(program: Function, function: Function, metric: Batchable, *args: PyTree
         values, kind = jax.tree.flatten(rest)
         shapes = ((leaf.shape, leaf.dtype) for leaf in leaves)
         key = (program, function, structure, kind, *values, *shapes)
-        strangers = _strangers(kind, values)
-        compiled = _KEPT.get(strangers, key)
+        strangers = _strangers(rest[0])
+        compiled = _PROGRAMS.get(key)
         if compiled is not None and metric.concurrent:
             return jax.tree.map(np.asarray, compiled(*leaves))
         with _ONE_AT_A_TIME:
-            compiled = _KEPT.get(strangers, key) or _compiled(
-                program, function, leaves, structure, rest
-            )
+            compiled = _PROGRAMS.get(key)
+            if compiled is not None:
+                return jax.tree.map(np.asarray, compiled(*leaves))
+            compiled = _compiled(program, function, leaves, structure, rest)
             out = jax.tree.map(np.asarray, compiled(*leaves))
-            _KEPT.put(strangers, key, compiled)  # not before: whoever finds it need not wait
+            _PROGRAMS.put(key, compiled, strangers)  # not before: whoever finds it need not wait
             return out
 
 
-class Kept:
-    """Programs, in groups by the users' functions that they hold on to."""
+class Programs:
+    """Programs by what they were made for, and the users' functions that each holds on to."""
 
     def __init__(self) -> None:
-        self._groups: OrderedDict[Hashable, OrderedDict[Hashable, Function]] = OrderedDict()
+        self._held: OrderedDict[Hashable, tuple[Hashable, Function]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, strangers: Hashable, key: Hashable) -> Function | None:
+    def get(self, key: Hashable) -> Function | None:
         """The program, if it is there; it is then the last one to go."""
         with self._lock:
-            group = self._groups.get(strangers)
-            if group is None or key not in group:
+            if key not in self._held:
                 return None
-            self._groups.move_to_end(strangers)
-            group.move_to_end(key)
-            return group[key]
+            self._held.move_to_end(key)
+            return self._held[key][1]
 
-    def put(self, strangers: Hashable, key: Hashable, program: Function) -> None:
+    def put(self, key: Hashable, program: Function, strangers: Hashable) -> None:
         """Keep a program, and let go of what was not used for longest."""
         with self._lock:
-            self._groups.setdefault(strangers, OrderedDict())[key] = program
-            self._groups.move_to_end(strangers)
-            while sum(name != () for name in self._groups) > MOST_STRANGERS:
-                del self._groups[next(name for name in self._groups if name != ())]
-            while sum(map(len, self._groups.values())) > MOST_PROGRAMS:
-                name, group = next(iter(self._groups.items()))
-                group.popitem(last=False)
-                if not group:
-                    del self._groups[name]
+            self._held[key] = strangers, program
+            if len(self._held) > MOST_PROGRAMS:
+                self._held.popitem(last=False)
+            latest = dict.fromkeys(mine for mine, _ in reversed(self._held.values()))
+            for mine in [some for some in latest if some != ()][MOST_STRANGERS:]:
+                for old in [name for name, (theirs, _) in self._held.items() if theirs == mine]:
+                    del self._held[old]
 
 
-_KEPT = Kept()
+_PROGRAMS = Programs()
 
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def _strangers(kind: Any, values: list[Any]) -> Hashable:
-    """The code in a call's arguments that is not of this library; () if there is none."""
+def _strangers(metric: PyTree) -> Hashable:
+    """The code in a metric that is not of this library; () if there is none."""
+    values, kind = jax.tree.flatten(metric)
     functions = tuple(value for value in values if callable(value))
     return functions if _ours(kind) else (*functions, kind)
 

@@ -17,6 +17,9 @@ from orthodrome._types import Index
 Kind = TypeVar("Kind")
 """Of the objects that a class makes."""
 
+ROOMS = "orthodrome.curves.", "orthodrome.metrics.", "orthodrome.baselines."
+"""Where the classes are that a file may name."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Record:
@@ -89,10 +92,10 @@ def full_name(kind: type) -> str:
 def named(kinds: Mapping[str, type[Kind]], name: str) -> type[Kind] | None:
     """The class that a file names, of those that are there; None if it is not.
 
-    A module of this library is imported if it has to be. Anything else has to be there already: a
-    file should not be able to make a program import something.
+    A room of this library that has such classes is imported if it has to be. Anything else has to
+    be there already: a file should not be able to make a program import something.
     """
-    if name not in kinds and name.startswith("orthodrome."):
+    if name not in kinds and name.startswith(ROOMS):
         with contextlib.suppress(ImportError):
             importlib.import_module(name.rpartition(".")[0])
     return kinds.get(name)

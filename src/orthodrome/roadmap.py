@@ -109,8 +109,8 @@ def roadmap(metric: Metric, nodes: Array, neighbours: int) -> Roadmap:
 
     Nodes are compared number by number: every new `Auto(nodes=…)` has a copy of its own.
     """
-    kept = once(metric, _Kept)
-    for roads, known, count in kept.roadmaps:
+    kept = once(metric, _Roadmaps)
+    for roads, known, count in tuple(kept.roadmaps):
         if count == neighbours and (known is nodes or np.array_equal(known, nodes)):
             return roads
     roads = Roadmap.of(metric, nodes, neighbours)
@@ -118,7 +118,7 @@ def roadmap(metric: Metric, nodes: Array, neighbours: int) -> Roadmap:
     return roads
 
 
-class _Kept:
+class _Roadmaps:
     """The last roadmaps of one metric, each with the nodes and the number it was made for."""
 
     def __init__(self, metric: Metric) -> None:

@@ -23,8 +23,8 @@ from orthodrome.solvers import Solution
 FORMAT, OLDEST = 3, 2
 """The version of the file's layout, and the oldest one that is still read."""
 
-METRIC = "metric_"
-"""How the names of a metric's arrays begin in a file, apart from those of the curve."""
+METRIC, CURVE = "metric_", "curve_"
+"""How the names begin that the arrays of a metric and of curves have in a file."""
 
 
 def write(
@@ -35,9 +35,10 @@ def write(
     solver: str,
 ) -> None:
     """Write paths: a metric if it can be written, curves, and what is known of them."""
-    settings, arrays = solution.curve.packed()
+    settings, packed = solution.curve.packed()
     header = {"format": FORMAT, "shape": shape, "solver": solver}
     header["curve"] = {"kind": full_name(type(solution.curve)), **settings}
+    arrays: dict[str, Any] = {CURVE + name: array for name, array in packed.items()}
     arrays |= _columns(solution.verdict)
     arrays |= {"status": solution.status, "iterations": solution.iterations}
     arrays |= {"starts": solution.tried}
@@ -46,7 +47,7 @@ def write(
         arrays |= {METRIC + name: value for name, value in metric.parameters.items()}
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with FilePath(file).open("wb") as stream:
-        np.savez(stream, allow_pickle=False, header=text, **arrays)
+        np.savez(stream, header=text, **arrays)
 
 
 def read(file: str | FilePath) -> tuple[Metric | None, Solution, tuple[int, ...], str]:
@@ -70,13 +71,14 @@ def read(file: str | FilePath) -> tuple[Metric | None, Solution, tuple[int, ...]
         )
     if header["format"] == OLDEST:
         header |= _as_of_layout_2(header, arrays)
+        arrays |= {CURVE + name: array for name, array in arrays.items()}
     kind = header["curve"].pop("kind")
     curves = named(Curve.kinds, kind)
     if curves is None:
         raise ValueError(f"{file} has curves of the kind {kind}: import its module, and try again.")
     verdict = Verdict(*(arrays[field.name] for field in dataclasses.fields(Verdict)))
     solution = Solution(
-        curves.unpacked(header["curve"], arrays),
+        curves.unpacked(header["curve"], _named(CURVE, arrays)),
         arrays["status"],
         arrays["iterations"],
         arrays["starts"],
@@ -88,10 +90,19 @@ def read(file: str | FilePath) -> tuple[Metric | None, Solution, tuple[int, ...]
 def _metric(name: str | None, arrays: Mapping[str, Array]) -> Metric | None:
     """The metric of a class by its name, from its arrays; None if there is no such class."""
     kind = None if name is None else named(Metric.kinds, name)
-    own = {key: arrays[key] for key in arrays if key.startswith(METRIC)}
-    if kind is None:
-        return None
-    return kind(**{key.removeprefix(METRIC): array for key, array in own.items()})
+    own = _named(METRIC, arrays)
+    try:
+        return None if kind is None else kind(**own)
+    except TypeError as error:
+        raise ValueError(
+            f"the file has a {name} made of {', '.join(own)}, and that class takes other arguments "
+            f"now ({error}): use the version that wrote it, or write the path anew."
+        ) from error
+
+
+def _named(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays whose names begin so, by the rest of their names."""
+    return {key.removeprefix(prefix): arrays[key] for key in arrays if key.startswith(prefix)}
 
 
 def _as_of_layout_2(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Any]:

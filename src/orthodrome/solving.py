@@ -57,6 +57,7 @@ class Outcome(Record):
     error: Array
     """Estimated relative error of the length."""
     certified: Array
+    """The library's independent judgement."""
 
     @staticmethod
     def of(solution: Solution) -> "Outcome":

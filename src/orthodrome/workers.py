@@ -42,7 +42,7 @@ class Task(NamedTuple):
 
 
 Work = Callable[[Iterator[Task]], Iterator[tuple[Task, Outcome]]]
-"""Outcomes tasks, in any order."""
+"""Does tasks and yields each with its outcome, in any order."""
 
 
 def solve(metric: Metric, solver: Solver, task: Task) -> Outcome:
@@ -131,7 +131,7 @@ def on_cluster(metric: Metric, solver: Solver, client: "Client") -> Work:
 
         hand_out()
         for future in waiting:
-            yield begun.pop(future.key), Outcome(*future.result())
+            yield begun.pop(future.key), future.result()
             hand_out()
 
     return work
@@ -150,8 +150,8 @@ def _same(metric: Metric) -> Metric:
     return metric
 
 
-def _on_worker(metric: Metric, solver: Solver, cache: str | None, task: Task) -> tuple[Array, ...]:
+def _on_worker(metric: Metric, solver: Solver, cache: str | None, task: Task) -> Outcome:
     """On a worker, with one core for each of its threads."""
     _share_cache(cache)
     with batching.sharing_cores(batching.cores()):
-        return solve(metric, solver, task).columns
+        return solve(metric, solver, task)

@@ -96,7 +96,7 @@ class HennigHauberg(Solver):
                 metric,
                 start[i : i + size],
                 end[i : i + size],
-                init and init.take(slice(i, i + size)),
+                None if init is None else init.take(slice(i, i + size)),
                 bounds,
             )
             for i in range(0, max(P, 1), size)

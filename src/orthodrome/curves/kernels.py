@@ -15,7 +15,7 @@ from numpy.polynomial import Polynomial
 
 from orthodrome import _boundary
 from orthodrome._types import Array
-from orthodrome.records import brief_repr
+from orthodrome.records import brief_repr, full_name, named
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -34,21 +34,24 @@ class Kernel(abc.ABC):
         return brief_repr(self)
 
     kinds: ClassVar[dict[str, type["Kernel"]]] = {}
-    """Every kernel by its name, so that files can name it."""
+    """Every kernel by its full name, so that files can name it."""
 
     def __init_subclass__(cls, **settings: object) -> None:
         super().__init_subclass__(**settings)
-        Kernel.kinds[cls.__name__] = cls
+        Kernel.kinds[full_name(cls)] = cls
 
     def packed(self) -> dict[str, Any]:
         """Its name and its settings, as JSON can write them."""
-        return {"name": type(self).__name__, **dataclasses.asdict(self)}
+        return {"name": full_name(type(self)), **dataclasses.asdict(self)}
 
     @staticmethod
     def unpacked(packed: Mapping[str, Any]) -> "Kernel":
         """The kernel that `packed` describes."""
-        settings = {name: value for name, value in packed.items() if name != "name"}
-        return Kernel.kinds[packed["name"]](**settings)
+        name, own = packed["name"], f"{__name__}.{packed['name']}"
+        kind = named(Kernel.kinds, name) or Kernel.kinds.get(own)  # older files: without a module
+        if kind is None:
+            raise ValueError(f"the file has a kernel {name}: import its module, and try again.")
+        return kind(**{key: value for key, value in packed.items() if key != "name"})
 
     def resolved(self, mesh: int) -> "Kernel":
         """This kernel with its lengthscale filled in for a mesh of so many knots on [0, 1]."""

@@ -53,7 +53,7 @@ class Discretisation(eqx.Module):
     search_elements: ClassVar[int] = 16
     """Elements of the curves that look for the way."""
 
-    elements: ClassVar[int] = 32
+    polish_elements: ClassVar[int] = 32
     """Elements of the first polished curve."""
 
     refinement: ClassVar[int] = 2
@@ -67,9 +67,9 @@ class Discretisation(eqx.Module):
     error of the curve decides."""
 
     approximate: ClassVar[bool] = False
-    """Whether a model that is not `curved` lacks a part of the second variation, and one that is
-    not `precise` digits. A descent then begins with the cheap models, and is repeated with precise
-    ones where it did not converge."""
+    """Whether cheap models leave something out: one that is not `curved` a part of the second
+    variation, one that is not `precise` digits. A descent then begins with the cheap models, and is
+    repeated with precise ones where it did not converge."""
 
     one_by_one: ClassVar[bool] = False
     """Whether curves are descended one at a time. A batch computes what any of its curves needs for
@@ -77,7 +77,7 @@ class Discretisation(eqx.Module):
 
     def first_mesh(self, rtol: float) -> int:
         """Elements of the first polished curve, whose length is to be known to `rtol`."""
-        return self.elements
+        return self.polish_elements
 
     @abc.abstractmethod
     def explore(

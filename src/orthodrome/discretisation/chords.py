@@ -34,7 +34,7 @@ class Chords(Discretisation):
     """
 
     search_elements: ClassVar[int] = 8
-    elements: ClassVar[int] = 8
+    polish_elements: ClassVar[int] = 8
     refinement: ClassVar[int] = 4
     panels: ClassVar[int] = 4
     quadrature_share: ClassVar[float] = 1e-2
@@ -43,7 +43,7 @@ class Chords(Discretisation):
 
     def first_mesh(self, rtol: float) -> int:
         """Half as many elements if the length need not be known well."""
-        return self.elements if rtol < LAX else self.elements // 2
+        return self.polish_elements if rtol < LAX else self.polish_elements // 2
 
     def explore(
         self,

@@ -131,7 +131,7 @@ class Session:
         if np.isfinite(path.length):
             self._count = number = self._count + 1
             # only its curve is needed: let the metric go
-            self._recent.put(number, replace(path, metric=None))
+            self._recent.put(number, replace(path, metric=None, solution=path.solution.forgetful()))
         return {"number": number, "searched": begin is None} | self._told(
             path, self._metric(settings), self._place(start), self._place(end)
         )

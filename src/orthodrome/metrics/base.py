@@ -15,9 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from orthodrome import _boundary, batching
-from orthodrome._types import Array, ArrayLike, Float, JaxArray, Scalar
+from orthodrome._types import Array, ArrayLike, Float, JaxArray, Map, Scalar
 from orthodrome.metrics.hints import hint
-from orthodrome.metrics.positive import log_volume, smallest_eigenvalue, solve_positive
+from orthodrome.metrics.positive import (
+    log_volume,
+    smallest_eigenvalue,
+    smallest_entry,
+    solve_positive,
+)
 from orthodrome.records import full_name
 
 if TYPE_CHECKING:
@@ -81,8 +86,8 @@ class Metric(eqx.Module):
     def scale(self) -> float | Array:
         """The distance in coordinates over which the metric can change; infinite if not known.
 
-        No quadrature of the judge and no step of `exp_map` is coarser than this, so that narrow
-        features are not missed.
+        No panel of a certificate and no step of `exp_map` is longer than twice this, so that narrow
+        features are not missed. `Auto` calls a problem easy whose ends are a few of it apart.
         """
         return np.inf
 
@@ -90,10 +95,9 @@ class Metric(eqx.Module):
     def concurrent(self) -> bool:
         """Whether its compiled code may run in several threads at once.
 
-        It may not if it calls batched LAPACK routines (Cholesky, eigenvalues): from about d = 16
-        on, two such calls at the same time can stop XLA for good
-        (`python benchmarks/lapack_in_threads.py` shows it). A user's function may make such calls,
-        so the default is the safe answer.
+        It may not if it calls batched LAPACK routines (Cholesky, eigenvalues): two such calls at
+        the same time can stop XLA for good (`python benchmarks/lapack_in_threads.py` shows it). A
+        user's function may make such calls, so the default is the safe answer.
         """
         return False
 
@@ -134,7 +138,7 @@ class Metric(eqx.Module):
 
     def rougher(self) -> "Metric":
         """The metric to fewer digits, if that is cheaper: good enough for the first steps of a
-        descent."""
+        descent. Only an `embedded` metric is asked for it."""
         return self
 
     def prepared(self) -> "Metric":
@@ -160,7 +164,7 @@ class Metric(eqx.Module):
 
     def jacobians_at_once(self, dim: int) -> int:
         """How many Jacobians of `embed_at` may be held in memory together."""
-        raise TypeError(f"{type(self).__name__} is not the pullback of a map.")
+        return self.at_once(dim)
 
     # --- the core: one point, plain JAX ---
 
@@ -217,7 +221,7 @@ class Metric(eqx.Module):
     def smallest_eigenvalue_at(self, x: Float[JaxArray, " d"]) -> Scalar:
         """The smallest eigenvalue of M(x); NaN where M is not finite or not symmetric."""
         M = self.tensor_at(x)
-        return jnp.min(jnp.diagonal(M)) if self.diagonal else smallest_eigenvalue(M)
+        return smallest_entry(M) if self.diagonal else smallest_eigenvalue(M)
 
     # --- the core once more: m points (m, d) that lie near each other, such as those of a curve ---
 
@@ -258,11 +262,16 @@ class Metric(eqx.Module):
 
     def log_volume_along(self, x: Float[JaxArray, "m d"]) -> Float[JaxArray, " m"]:
         """½ log det M(x)."""
-        return jax.vmap(self.log_volume_at)(x)
+        return self._apart(self.log_volume_at, x)
 
     def smallest_eigenvalue_along(self, x: Float[JaxArray, "m d"]) -> Float[JaxArray, " m"]:
         """The smallest eigenvalue of M(x); NaN where M is not finite or not symmetric."""
-        return jax.vmap(self.smallest_eigenvalue_at)(x)
+        return self._apart(self.smallest_eigenvalue_at, x)
+
+    def _apart(self, function: Map, x: Float[JaxArray, "m d"]) -> Float[JaxArray, " m"]:
+        """A function that may call LAPACK, for each point: in no batch if that could stop XLA."""
+        one_by_one = self.concurrent and not self.diagonal
+        return jax.lax.map(function, x) if one_by_one else jax.vmap(function)(x)
 
     # --- the face: arrays of points, NumPy float64 ---
 

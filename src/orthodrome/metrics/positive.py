@@ -26,3 +26,10 @@ def smallest_eigenvalue(M: Float[JaxArray, "d d"]) -> Scalar:
     """NaN where M is not symmetric."""
     symmetric = jnp.max(jnp.abs(M - M.T)) <= SYMMETRY_TOLERANCE * jnp.max(jnp.abs(M))
     return jnp.where(symmetric, jnp.linalg.eigvalsh(M)[0], jnp.nan)
+
+
+def smallest_entry(M: Float[JaxArray, "d d"]) -> Scalar:
+    """The smallest eigenvalue of a diagonal tensor; NaN where it is not diagonal, or not finite."""
+    entries = jnp.diagonal(M)
+    sound = jnp.all(jnp.isfinite(M)) & jnp.all(jnp.diag(entries) == M)
+    return jnp.where(sound, jnp.min(entries), jnp.nan)

@@ -10,7 +10,7 @@ from orthodrome import _boundary, elements
 from orthodrome._types import Array
 from orthodrome.curves import Curve, PiecewiseCurve
 from orthodrome.discretisation import Discretisation, discretise
-from orthodrome.judging import RTOL, judge
+from orthodrome.judging import RTOL, Verdict, judge
 from orthodrome.metrics import Metric
 from orthodrome.solvers.base import Geodesics, Solution, Solver, moved
 from orthodrome.solvers.descent import descend, first_velocity
@@ -24,10 +24,10 @@ NEAR = 1e-8
 """Points nearer to each other than this, relative to their coordinates, are joined by a straight
 line if the judge agrees: rounding leaves no digits to descend with."""
 
-GIVEN_POINTS = 4 * Discretisation.elements + 1
+GIVEN_POINTS = 4 * Discretisation.polish_elements + 1
 """Of a path to begin from, where it has to be turned round: four for each element of the polish."""
 
-COMPARED_POINTS = Discretisation.elements + 1
+COMPARED_POINTS = Discretisation.polish_elements + 1
 """At which two geodesics are compared."""
 
 
@@ -65,7 +65,7 @@ class Auto(Solver):
         object.__setattr__(self, "rtol", _boundary.as_positive(self.rtol, "rtol"))
         _boundary.as_count(self.effort, "effort", 1)
         _boundary.as_count(self.random_state, "random_state", 0)
-        _boundary.as_count(self.max_elements, "max_elements", Discretisation.elements)
+        _boundary.as_count(self.max_elements, "max_elements", Discretisation.polish_elements)
         if self.nodes is not None:
             object.__setattr__(self, "nodes", _boundary.as_data(self.nodes, "nodes"))
 
@@ -73,7 +73,7 @@ class Auto(Solver):
         """Solve all problems, each in the direction that comes first in lexicographic order."""
         require_nodes(self.nodes, start.shape[1])
         if not len(start):
-            return _nothing(start)
+            return _nothing(start, self.alternatives)
         backwards = _comes_first(end, start)
         a, b = np.where(backwards[:, None], end, start), np.where(backwards[:, None], start, end)
         P = len(a)
@@ -92,7 +92,7 @@ class Auto(Solver):
         self, metric: Metric, start: Array, end: Array, lines: Array
     ) -> tuple[Array, Array, Array]:
         """A descent on a mesh like the first one of the polish, which nobody judges."""
-        pieces, mesh = lines.shape[1] - 1, discretise(metric, start.shape[1]).elements
+        pieces, mesh = lines.shape[1] - 1, discretise(metric, start.shape[1]).polish_elements
         if mesh < pieces:
             return Energy(mesh, DEGREE, TOL * self.rtol).track(metric, start, end, lines)
         # on a mesh that is no coarser than the lines, the descent's own nodes are the answer
@@ -123,7 +123,7 @@ class Auto(Solver):
             more, spent = self._polish_candidates(metric, search, second)
             geodesics = Geodesics.join([geodesics, more])
             evaluations += spent
-        return geodesics, search.evaluations + evaluations, search.starts
+        return geodesics, search.evaluations + evaluations, search.start_count
 
     def _polish_candidates(
         self, metric: Metric, search: Search, which: Array
@@ -194,10 +194,13 @@ def _given(init: Curve | None, backwards: Array) -> Curve | None:
     return PiecewiseCurve.through(np.where(backwards[:, None, None], points[:, ::-1], points))
 
 
-def _nothing(a: Array) -> Solution:
+def _nothing(a: Array, alternatives: bool) -> Solution:
     """No paths for no problems."""
     curve = PiecewiseCurve(np.zeros((0, 2)), *(np.zeros((0, 2, a.shape[1])) for _ in range(3)))
-    return Solution(curve, np.zeros(0, int), np.zeros(0, int), starts=np.zeros(0, int))
+    none = np.zeros(0, int)
+    verdict = Verdict.none()
+    further = Geodesics(none, curve, verdict, none) if alternatives else None
+    return Solution(curve, none, none, none, judged=verdict, alternatives=further)
 
 
 def _comes_first(a: Array, b: Array) -> Array:

@@ -4,7 +4,6 @@ returns."""
 import abc
 import dataclasses
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -62,24 +61,26 @@ class Solution(Record):
     """(P,) `Status` numbers."""
     iterations: Array
     """(P,) steps taken."""
-    starts: Array | None = None
+    start_count: Array | None = None
     """(P,) from how many starts each path was sought; None means one."""
     judged: Verdict | None = None
-    """What the judge said, if the solver has asked already."""
-    problem: Problem | None = None
-    """What the judge is asked about otherwise. `Solver.solved` fills it in."""
+    """What the judge has said, if anybody has asked."""
+    asked: Problem | None = None
+    """What the judge is told otherwise. `Solver.solved` fills it in."""
     alternatives: Geodesics | None = None
     """Further geodesics between the same ends, if the solver was asked for them."""
 
-    @cached_property
+    @property
     def verdict(self) -> Verdict:
         """What the judge says. It is asked once."""
-        if self.judged is not None:
-            return self.judged
-        if self.problem is None:
-            raise ValueError("only a solution that knows its problem can be judged")
-        asked = self.problem
-        return judge(asked.metric, self.curve, asked.start, asked.end, asked.rtol)
+        if self.judged is None:
+            if self.asked is None:
+                raise ValueError("only a solution that knows its problem can be judged")
+            asked = self.asked
+            verdict = judge(asked.metric, self.curve, asked.start, asked.end, asked.rtol)
+            object.__setattr__(self, "judged", verdict)  # frozen, but for what is only remembered
+            return verdict
+        return self.judged
 
     @property
     def converged(self) -> Array:
@@ -89,17 +90,16 @@ class Solution(Record):
     @property
     def tried(self) -> Array:
         """(P,): from how many starts each path was sought."""
-        return np.ones(len(self.status), int) if self.starts is None else self.starts
+        one = np.ones(len(self.status), int)
+        return one if self.start_count is None else self.start_count
 
-    def known(self) -> "Solution":
-        """The same with its verdict, which is asked for now if it is not known yet."""
-        return dataclasses.replace(self, judged=self.verdict)
+    def forgetful(self) -> Self:
+        """The same with its verdict, and without the problem and its metric."""
+        return dataclasses.replace(self, judged=self.verdict, asked=None)
 
     def rows(self) -> dict[str, Any]:
-        """As in `Record`, but for the alternatives: they have rows of their own."""
-        known = {"judged": self.__dict__.get("verdict", self.judged)}
-        rows = {"judged": None, **super().rows(), **known, "alternatives": None}
-        return {name: value for name, value in rows.items() if value is not None}
+        """As in `Record`, but for the alternatives, which have rows of their own."""
+        return {name: value for name, value in super().rows().items() if name != "alternatives"}
 
     def take(self, index: Index) -> Self:
         """Some of the solutions, with their alternatives."""
@@ -112,11 +112,13 @@ class Solution(Record):
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """Several solutions behind one another."""
+        if any(part.judged is not None for part in parts):
+            parts = [part.forgetful() for part in parts]  # the judge has to say something of all
         whole = super().join(parts)
-        first = np.cumsum([0, *(len(part.status) for part in parts)])
+        first = np.cumsum([0, *(len(part.status) for part in parts[:-1])])
         alternatives = [
             part.alternatives.numbered(before + np.arange(len(part.status)))
-            for part, before in zip(parts, first, strict=False)
+            for part, before in zip(parts, first, strict=True)
             if part.alternatives is not None
         ]
         return dataclasses.replace(
@@ -144,7 +146,9 @@ class Solver(abc.ABC):
     ) -> Solution:
         """`solve`, with a solution that can be judged."""
         solution = self.solve(metric, start, end, init)
-        return dataclasses.replace(solution, problem=Problem(metric, start, end, self.rtol))
+        if solution.judged is not None:
+            return solution
+        return dataclasses.replace(solution, asked=Problem(metric, start, end, self.rtol))
 
     def track(
         self, metric: Metric, start: Array, end: Array, lines: Array

@@ -222,10 +222,10 @@ def _step(
     trial = state.nodes + state.length * state.step
     here = settings.discretisation.explore(metric, trial, widths, state.curved, settings.precise)
     first, finite = jnp.isinf(state.energy), jnp.isfinite(here.energy)
-    gain = here.energy - state.energy
+    change = here.energy - state.energy
     slack = jnp.where(state.exact, 0.0, ROUGH * here.energy)
     promised = ARMIJO * state.length * jnp.minimum(state.slope, 0.0)
-    accept = finite & (first | (gain <= promised + slack))
+    accept = finite & (first | (change <= promised + slack))
 
     # if this curve is taken: the next direction, or the end
     bend = jnp.where(
@@ -246,7 +246,7 @@ def _step(
     slow = (slope < SLOW * state.slope) & ~first
     curved = state.curved | accept & (near | slow) & ~settings.hasty
     # if not: a shorter step, where the parabola through what is known has its minimum
-    shorter = -0.5 * state.slope * state.length**2 / (gain - state.slope * state.length)
+    shorter = -0.5 * state.slope * state.length**2 / (change - state.slope * state.length)
     shorter = jnp.where(finite, shorter, 0.0)
     shorter = jnp.clip(shorter, 0.1 * state.length, 0.5 * state.length)
 

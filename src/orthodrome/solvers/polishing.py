@@ -72,7 +72,7 @@ def polish(
         again = (geodesics.status != Status.CONVERGED) & (geodesics.status != Status.NON_FINITE)
         beaten = geodesics.verdict.length > (1 + BEATEN) * shortest[geodesics.problem]
         again &= keep_all | ~beaten
-        if done:  # on two meshes out of iterations: a third will not help
+        if done:  # out of iterations on two meshes running: a third will not help
             again &= descent.status[row] != Status.MAX_ITERATIONS
         count = (breaks.shape[1] - 1) * discretisation.refinement
         if not again.any() or count > max_elements:

@@ -73,6 +73,7 @@ class Search:
         self.length: Array = np.zeros((P, 0))
         """(P, S), infinite where there is no candidate."""
         self.evaluations: Array = np.zeros(P, int)
+        self.smoother = self.metric.smoother(WIDER)
 
     def run(self, effort: int) -> None:
         """All problems get the straight line; those that are not plainly easy some more starts.
@@ -97,7 +98,7 @@ class Search:
                 self._descend(self._still_more_starts(self.a[alone], self.b[alone]), alone)
 
     @property
-    def starts(self) -> Array:
+    def start_count(self) -> Array:
         """How many starts were tried, (P,)."""
         return np.maximum(np.isfinite(self.length).sum(axis=1), 1)
 
@@ -144,24 +145,28 @@ class Search:
         np.add.at(self.evaluations, problem, descent.iterations)
         return descent
 
+    @property
+    def _blind(self) -> bool:
+        """Whether there is nothing to say where the data are: then bows come first."""
+        return self.roads is None and self.smoother is None
+
     def _more_starts(self, a: Array, b: Array) -> Array:
         """A route along the roads and a curve on a smoother metric; where there are neither,
         bows."""
-        smoother, curves = self.metric.smoother(WIDER), []
+        curves = []
         if self.roads is not None:
             routes, _ = self.roads.routes(self.metric, a, b, self.elements + 1)
             curves.append(starts.along(routes, self.times))
-        if smoother is not None:
+        if self.smoother is not None:
             line = straight_line(a, b, self.times, 0)
-            curves.append(_descend_from(smoother, line).nodes[:, None])
-        bows = [] if curves else [starts.bows(a, b, self.times, self.seed, BOWS)]
-        return np.concatenate([*curves, *bows], axis=1)
+            curves.append(_descend_from(self.smoother, line).nodes[:, None])
+        if self._blind:
+            curves.append(starts.bows(a, b, self.times, self.seed, BOWS))
+        return np.concatenate(curves, axis=1)
 
     def _still_more_starts(self, a: Array, b: Array) -> Array:
-        """Bows; detours along the roads."""
-        # without roads and a smoother metric, the first bows were tried before
-        tried = self.roads is None and self.metric.smoother(WIDER) is None
-        shapes = MORE_BOWS if tried else BOWS + MORE_BOWS
+        """Bows that were not tried before; detours along the roads."""
+        shapes = MORE_BOWS if self._blind else BOWS + MORE_BOWS
         curves = [starts.bows(a, b, self.times, self.seed, shapes)]
         if self.roads is not None:
             routes, _ = self.roads.routes(self.metric, a, b, self.elements + 1, DETOURS)
