@@ -134,9 +134,8 @@ def test_distances_do_not_depend_on_units_nor_on_coordinates(semicircle):
     turn = lambda x: jnp.array([x[0] + 0.3 * jnp.sin(x[1]), x[1]])
     paraboloid = lambda x: jnp.concatenate([x, (x @ x)[None]])
     p = problem("paraboloid", 2)
-    back = lambda y: np.stack(
-        [y[:, 0] - 0.3 * np.sin(y[:, 1]), y[:, 1]], axis=1
-    )  # where turn takes the same points
+    # where turn takes the same points
+    back = lambda y: np.stack([y[:, 0] - 0.3 * np.sin(y[:, 1]), y[:, 1]], axis=1)
     bent = od.Pullback(lambda x: paraboloid(turn(x)))
     np.testing.assert_allclose(od.distance(bent, back(p.start), back(p.end)), p.distance, rtol=1e-6)
 

@@ -125,9 +125,8 @@ def test_any_kind_of_array_goes_in_and_numpy_float64_comes_out(convert):
     found = od.distance(metric, convert(DATA[:3]), convert(DATA[3]))
     assert type(found) is np.ndarray and found.dtype == np.float64
     exact = od.distance(METRIC, DATA[:3], DATA[3])
-    np.testing.assert_allclose(
-        found, exact, rtol=1e-5
-    )  # jax arrays outside the scope are float32 themselves
+    # jax arrays outside the scope are float32 themselves
+    np.testing.assert_allclose(found, exact, rtol=1e-5)
 
 
 def test_integers_are_points_too():
@@ -137,9 +136,8 @@ def test_integers_are_points_too():
 def test_a_parameter_of_float32_is_computed_with_in_float64():
     scale = jnp.ones(2)  # float32: a decoder's weights
     metric = od.Pullback(lambda x: jnp.concatenate([scale * x, (x @ x)[None]]))
-    assert (
-        abs(od.distance(metric, [0.0, 0], [1.0, 0]) - 1.478942857544597433828) < 1e-9
-    )  # ∫₀¹ √(1 + 4r²) dr
+    # ∫₀¹ √(1 + 4r²) dr
+    assert abs(od.distance(metric, [0.0, 0], [1.0, 0]) - 1.478942857544597433828) < 1e-9
 
 
 def settings():

@@ -168,9 +168,8 @@ def test_a_path_that_is_too_long_is_mended_by_way_of_a_third_point_and_that_is_k
     (tmp_path / "length.npy").unlink()
     monkeypatch.setattr(Matrix, "detours", pytest.fail)  # the search is kept as well
     same(found, od.distance_matrix(metric, points, return_info=True, checkpoint=tmp_path))
-    same(
-        found, od.distance_matrix(metric, points, return_info=True, checkpoint=tmp_path)
-    )  # nothing is done any more
+    # nothing is done any more
+    same(found, od.distance_matrix(metric, points, return_info=True, checkpoint=tmp_path))
 
 
 def test_a_metric_that_differs_at_one_point_only_is_another_job(rng, tmp_path):

@@ -73,15 +73,13 @@ def test_the_four_point_formula_is_of_order_six_at_the_nodes_and_five_between_th
         inside = lobatto._values(curve, slopes, interval, between * intervals - interval)
         errors.append([np.abs(curve.y - exact(t)).max(), np.abs(inside - exact(between)).max()])
     orders = np.log2(np.array(errors)[:-1] / np.array(errors)[1:])
-    assert np.all(orders[:, 0] > 5.5) and np.all(
-        orders[:, 1] > 4.5
-    )  # nearer to 6 and 5 than to 5 and 4
+    # nearer to 6 and 5 than to 5 and 4
+    assert np.all(orders[:, 0] > 5.5) and np.all(orders[:, 1] > 4.5)
 
 
 def test_a_mesh_grows_where_the_equation_is_hard():
-    steep = lambda y: np.stack(
-        [y[:, 1], 400 * y[:, 0]], axis=1
-    )  # layers of width 1/20 at both ends
+    # layers of width 1/20 at both ends
+    steep = lambda y: np.stack([y[:, 1], 400 * y[:, 0]], axis=1)
     t = np.linspace(0, 1, 6)
     found, status, _ = lobatto.solve(
         steep, t, np.stack([np.ones_like(t), np.zeros_like(t)], axis=1), 1e-6, 500

@@ -58,9 +58,8 @@ def test_without_noise_the_points_lie_on_their_curves():
         make(4000, noise=0, random_state=0)
         for make in (datasets.half_sphere, datasets.split_sphere)
     )
-    assert (
-        np.sum(np.abs(split[:, 2]) < 0.3) == 0 < np.sum(np.abs(half[:, 2]) < 0.3)
-    )  # the gap between the halves
+    # the gap between the halves
+    assert np.sum(np.abs(split[:, 2]) < 0.3) == 0 < np.sum(np.abs(half[:, 2]) < 0.3)
 
 
 def test_standardising_again_stretches_the_semicircle():

@@ -17,9 +17,8 @@ def test_a_distance_matrix_is_the_distances(semicircle):
     D, info = od.distance_matrix(metric, data[:12], return_info=True)
     direct = od.distance(metric, data[:12, None], data[:12])
     assert np.all(direct * (1 + 1e-6) >= D) and np.isclose(D, direct, rtol=1e-6).mean() > 0.97
-    assert np.all(
-        D[:, None] <= (D[:, :, None] + D[None]) * (1 + 2e-4)
-    )  # ways through a third point are no shorter
+    # ways through a third point are no shorter
+    assert np.all(D[:, None] <= (D[:, :, None] + D[None]) * (1 + 2e-4))
     np.testing.assert_array_equal(D, D.T)
     np.testing.assert_array_equal(np.diagonal(D), 0)
     assert (

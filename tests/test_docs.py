@@ -39,9 +39,8 @@ def test_every_block_of_code_runs(page, tmp_path, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error", od.ConvergenceWarning)
         warnings.simplefilter("ignore", DeprecationWarning)  # of others
-        warnings.filterwarnings(
-            "ignore", "\\s*Port 8787 is already in use"
-        )  # somebody else's Dask dashboard
+        # somebody else's Dask dashboard
+        warnings.filterwarnings("ignore", "\\s*Port 8787 is already in use")
         for block in CODE.findall(page.read_text(encoding="utf-8")):
             exec(compile(block, page.name, "exec"), scope)
     plt.close("all")

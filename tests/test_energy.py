@@ -31,9 +31,8 @@ def test_energy_falls_with_every_accepted_step(semicircle):
 
 def test_a_valley_much_narrower_than_the_bend_of_a_step_is_found():
     width = 1e-3
-    trench = lambda x: (
-        jnp.eye(2) * (1 + 30 * width**2 * ((x[1] / width) ** 2 - 1) ** 2)
-    )  # least at y = ± width
+    # least at y = ± width
+    trench = lambda x: jnp.eye(2) * (1 + 30 * width**2 * ((x[1] / width) ** 2 - 1) ** 2)
     path = od.shortest_path(
         od.MetricTensor(trench, dim=2), [-1.0, 0.0], [1.0, 0.0], od.Energy(elements=16)
     )

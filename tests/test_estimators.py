@@ -10,9 +10,8 @@ QUICK = od.Energy(elements=4, degree=1, tol=1e-3)
 do."""
 
 
-@pytest.mark.filterwarnings(
-    "ignore::orthodrome.ConvergenceWarning"
-)  # as scikit-learn's own are in these checks
+# as scikit-learn's own are in these checks
+@pytest.mark.filterwarnings("ignore::orthodrome.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(
     [

@@ -95,9 +95,8 @@ def test_every_experiment_computes_saves_draws_and_says_what_it_measured(name, t
     figure = tmp_path / name / "figure.png"
     assert figure.stat().st_size > 5_000
     figure.unlink()
-    again = base.perform(
-        small(name), tmp_path / name, "quick", 0, base.Tell(pytest.fail)
-    )  # nothing is computed again
+    # nothing is computed again
+    again = base.perform(small(name), tmp_path / name, "quick", 0, base.Tell(pytest.fail))
     assert again == first and figure.exists()
 
 
@@ -224,9 +223,8 @@ def test_the_papers_test_sees_a_straight_line_and_not_a_geodesic():
         good["length"], np.arccosh(1 + np.sum((a - b) ** 2, 1) / (2 * a[:, 1] * b[:, 1])), rtol=1e-6
     )
     bad = contest.judged(metric, a, b, od.FixedPoint(tol=1e6), 10, alone=False)
-    assert (
-        bad["converged"].all() and contest.failed(bad).all()
-    )  # its own word, and what its curve is
+    # its own word, and what its curve is
+    assert bad["converged"].all() and contest.failed(bad).all()
 
 
 def test_a_curve_may_pass_at_the_knots_and_fail_between_them():

@@ -49,9 +49,8 @@ def test_from_an_earlier_path_it_follows_to_the_same_geodesic(session):
     np.testing.assert_allclose(near["length"], anew["length"], rtol=1e-4)
     assert near["certified"] and near["number"] != first["number"]
     assert anew["searched"] and "starts" in anew["message"]
-    assert (
-        not near["searched"] and "starts" not in near["message"]
-    )  # it was not searched for, and does not say so
+    # it was not searched for, and does not say so
+    assert not near["searched"] and "starts" not in near["message"]
     forgotten = session.path({"start": 3, "end": there.tolist(), "near": 10**6})
     assert forgotten["length"] == anew["length"] and forgotten["searched"]
 
@@ -97,9 +96,8 @@ def test_a_deep_map_is_told_as_such(folder):
 
 
 def test_a_path_without_a_length_is_told_without_one(session, monkeypatch):
-    walled = od.MetricTensor(
-        lambda x: jnp.eye(2) * (x[0] ** 2 - 0.25), dim=2
-    )  # not positive in the middle
+    # not positive in the middle
+    walled = od.MetricTensor(lambda x: jnp.eye(2) * (x[0] ** 2 - 0.25), dim=2)
     with pytest.warns(od.ConvergenceWarning):
         path = od.shortest_path(walled, [-1.0, 0.0], [1.0, 0.0])
     assert not np.isfinite(path.length)

@@ -79,9 +79,8 @@ def test_a_solution_is_a_fixed_point_of_its_own_start(semicircle):
     path = od.shortest_path(metric, *ends, od.FixedPoint())
     again = od.shortest_path(metric, *ends, od.FixedPoint(), init=path)
     assert np.all(again.iterations == 0)
-    np.testing.assert_allclose(
-        again(T), path(T), atol=1e-8
-    )  # the noise lets the mean miss z by about so much
+    # the noise lets the mean miss z by about so much
+    np.testing.assert_allclose(again(T), path(T), atol=1e-8)
 
 
 def test_another_mesh_can_start_from_a_path(semicircle):
@@ -167,9 +166,8 @@ def test_an_adaptive_mesh_certifies_what_ten_knots_do_not(semicircle):
     assert path.certified.all() and rough.certified.mean() < 0.3
     knots = path.curve.process.knots
     assert knots.shape == path.curve.z.shape[:2] and np.all(np.diff(knots, axis=1) > 0)
-    sure = od.shortest_path(
-        metric, a, b, init=path
-    )  # of the same geodesics, some of which are not the shortest
+    # of the same geodesics, some of which are not the shortest
+    sure = od.shortest_path(metric, a, b, init=path)
     np.testing.assert_allclose(path.length, sure.length, rtol=1e-5)
     assert path.std(T).shape == (15, len(T), 2) and path.sample(T[:9], 3, random_state=0).shape == (
         3,

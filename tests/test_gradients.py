@@ -59,9 +59,8 @@ def test_by_data_sigma_and_rho_they_are_finite_differences():
 
 def test_by_the_weights_of_a_map_they_are_finite_differences():
     weights = np.random.default_rng(0).standard_normal((3, 2))
-    bent = lambda w, x: jnp.concatenate(
-        [x, jnp.tanh(w @ x)]
-    )  # one function: compiled code then serves all weights
+    # one function: compiled code then serves all weights
+    bent = lambda w, x: jnp.concatenate([x, jnp.tanh(w @ x)])
     surface = lambda w: od.Pullback(jax.tree_util.Partial(bent, w))
     a, b = np.array([-1.0, 0.3]), np.array([1.0, 0.5])
     with jax.enable_x64(True):

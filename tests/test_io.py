@@ -124,9 +124,8 @@ def test_standardised_columns_can_be_turned_back(tmp_path):
         ValueError, match="column x0 is the same in every row and cannot be standardised"
     ):
         read_data(tmp_path / "flat.npy", standardize=True)
-    np.save(
-        tmp_path / "flat.npy", [[0.1, 2.0], [0.1, 3.0], [0.1, 4.0]]
-    )  # whose mean is not 0.1 to the last digit
+    # whose mean is not 0.1 to the last digit
+    np.save(tmp_path / "flat.npy", [[0.1, 2.0], [0.1, 3.0], [0.1, 4.0]])
     with pytest.raises(ValueError, match="column x0 is the same in every row"):
         read_data(tmp_path / "flat.npy", standardize=True)
     np.save(tmp_path / "huge.npy", [[1e300], [-1e300]])

@@ -58,9 +58,8 @@ def test_the_right_curve_at_the_wrong_speed_is_not_certified():
         return c, v * ds[:, None], a * ds[:, None] ** 2 + v * dds[:, None]
 
     verdict = judged(as_curve(warped))
-    np.testing.assert_allclose(
-        verdict.length, 2, rtol=1e-8
-    )  # the same set of points, so the same length
+    # the same set of points, so the same length
+    np.testing.assert_allclose(verdict.length, 2, rtol=1e-8)
     np.testing.assert_allclose(verdict.speed_variation, 0.1 * np.pi, rtol=1e-3)
     assert not verdict.certified[0] and 2 * verdict.energy[0] > 4.1
 
@@ -234,9 +233,8 @@ def test_kinks_of_a_network_do_not_keep_a_path_from_its_certificate():
     length is still sure."""
     surface = od.Pullback(lambda x: jnp.array([x[0], x[1], 3 * jax.nn.elu(x[0] + 0.3 * x[1])]))
     path = od.shortest_path(surface, [-1.0, -0.5], [1.1, 0.7])
-    bent = lambda u: np.where(
-        u > 0, 3 * u, 3 * np.expm1(u)
-    )  # a cylinder: unrolled, its geodesics are straight
+    # a cylinder: unrolled, its geodesics are straight
+    bent = lambda u: np.where(u > 0, 3 * u, 3 * np.expm1(u))
     across = np.array([1.0, 0.3]) / np.hypot(1.0, 0.3)
     u = np.linspace(-1.15, 1.31, 200_001)
     width = np.sum(np.hypot(np.diff(u) / np.hypot(1.0, 0.3), np.diff(bent(u))))

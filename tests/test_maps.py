@@ -75,9 +75,8 @@ def test_running_into_a_singularity_is_told_and_spoils_no_other():
     with pytest.warns(od.ConvergenceWarning, match="1 of 2 geodesics"):
         path = od.geodesic(edge, base, v)
     assert list(path.converged) == [False, True] and not path.certified[0] and path.certified[1]
-    np.testing.assert_allclose(
-        path[0](1.0), [1.0, 0.0], atol=1e-5
-    )  # as far as it could be followed
+    # as far as it could be followed
+    np.testing.assert_allclose(path[0](1.0), [1.0, 0.0], atol=1e-5)
 
 
 def test_running_out_of_steps_is_told(monkeypatch):

@@ -77,10 +77,11 @@ def test_inner_norm_and_volume_follow_from_the_tensor(kind, d, rng):
 
 
 def test_local_pca_is_the_printed_sum(rng):
+    # far from the origin: centring matters
     data, x = (
         rng.standard_normal((50, 3)) + 100.0,
         rng.standard_normal(3) + 100.0,
-    )  # far from the origin: centring matters
+    )
     metric = od.LocalPCA(data, sigma=0.7, rho=0.02)
     w = np.exp(-np.sum((data - x) ** 2, axis=1) / (2 * 0.7**2))
     np.testing.assert_allclose(metric(x), np.diag(1 / (w @ (data - x) ** 2 + 0.02)), rtol=1e-10)

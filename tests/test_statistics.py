@@ -248,9 +248,8 @@ def test_directions_cover_all_sides_evenly():
     for dim in (1, 2, 3, 5):
         omega = rays.directions(256, dim, 0)
         np.testing.assert_allclose(np.linalg.norm(omega, axis=1), 1)
-        np.testing.assert_allclose(
-            omega.T @ omega / len(omega), np.eye(dim) / dim, atol=0.02
-        )  # at random, 0.06
+        # at random, 0.06
+        np.testing.assert_allclose(omega.T @ omega / len(omega), np.eye(dim) / dim, atol=0.02)
         assert np.abs(omega.mean(axis=0)).max() < 1e-10
 
 
@@ -270,9 +269,8 @@ def test_medoids_are_points_of_the_sample_one_in_each_blob(blobs, rng):
         np.min(np.sum(((x[:, None] - chosen) * SCALE) ** 2, axis=2), axis=1)
     )
     assert spread(sets[0]) < 1.1 * KMeans(3, n_init=3, random_state=0).fit(x * SCALE).inertia_
-    assert (
-        len(medoids(FLAT, np.repeat(x[:2], 5, axis=0), 3, rng)[0]) == 3
-    )  # more than there are different points
+    # more than there are different points
+    assert len(medoids(FLAT, np.repeat(x[:2], 5, axis=0), 3, rng)[0]) == 3
 
 
 # --- k-means ---

@@ -41,9 +41,8 @@ def test_rbf_deviations_are_the_noise_at_the_data_and_grow_away_from_them(model,
     off = np.abs(half_sphere - model.decode(z)).mean()
     assert 0.5 * off < near.mean() < 4 * off
     scale = (half_sphere.max(axis=0) - half_sphere.min(axis=0)) / 2
-    np.testing.assert_allclose(
-        far.max(axis=0), 5 * scale, rtol=1e-3
-    )  # far_std = 5 times half the range
+    # far_std = 5 times half the range
+    np.testing.assert_allclose(far.max(axis=0), 5 * scale, rtol=1e-3)
     assert np.median(far / near) > 20
 
 
@@ -147,9 +146,8 @@ def test_ctrl_c_keeps_what_is_best_so_far_and_a_warm_start_goes_on(half_sphere, 
 
     original = training._validate
     monkeypatch.setattr(training, "_validate", stop)
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a process in the background may have been told to ignore it
+    # a process in the background may have been told to ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     model = od.models.VAE(epochs=100, random_state=0, variance=None)
     with pytest.warns(od.ConvergenceWarning, match="ended after 20 epochs: interrupted"):
         model.fit(half_sphere)

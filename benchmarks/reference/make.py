@@ -15,9 +15,8 @@ stopped.
 
 import os
 
-os.environ.setdefault(
-    "OPENBLAS_NUM_THREADS", "1"
-)  # matrices are small: threads only wait for each other
+# matrices are small: threads only wait for each other
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import functools

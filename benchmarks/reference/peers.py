@@ -40,18 +40,18 @@ import numpy as np
 import orthodrome as od
 
 jax.config.update("jax_enable_x64", True)
+# seconds a path, then a peer is interrupted; points at which a continuous curve is returned
 LIMIT, SAMPLES = (
     60.0,
     201,
-)  # seconds a path, then a peer is interrupted; points at which a continuous curve is returned
+)
 
 
 class Answer(NamedTuple):
     """What a peer returned for one problem."""
 
-    points: (
-        np.ndarray | None
-    )  # (T, d): the vertices of a polyline, or a curve at uniform parameters; None if it raised
+    # (T, d): the vertices of a polyline, or a curve at uniform parameters; None if it raised
+    points: np.ndarray | None
     converged: bool | None  # the peer's own word; None if it gives none
     seconds: float  # without what is prepared once a metric; the first calls on a metric include compilation
     error: str = ""
@@ -77,9 +77,8 @@ def peer(prepare):
         try:
             if latest.get("metric") is not metric:
                 latest.update(run=prepare(metric, len(start)), metric=metric)
-            signal.setitimer(
-                signal.ITIMER_REAL, LIMIT, 1.0
-            )  # again each second, should a callback swallow it
+            # again each second, should a callback swallow it
+            signal.setitimer(signal.ITIMER_REAL, LIMIT, 1.0)
             began = time.perf_counter()
             points, converged = latest["run"](start, end)
         except Exception as error:
@@ -107,9 +106,8 @@ def torch_function(f):
 
     def call(compiled, *tensors):
         n = len(tensors[0])
-        rows = np.minimum(
-            np.arange(1 << (n - 1).bit_length()), n - 1
-        )  # powers of two: few shapes, so few compilations
+        # powers of two: few shapes, so few compilations
+        rows = np.minimum(np.arange(1 << (n - 1).bit_length()), n - 1)
         return torch.from_dlpack(compiled(*(t.detach().numpy()[rows] for t in tensors)))[:n]
 
     class Function(torch.autograd.Function):
@@ -206,9 +204,8 @@ def load_geomstats():
     import torch
 
     os.environ.setdefault("GEOMSTATS_BACKEND", "pytorch")
-    logging.disable(
-        logging.WARNING
-    )  # it logs what SciPy says, and switches on the messages of others
+    # it logs what SciPy says, and switches on the messages of others
+    logging.disable(logging.WARNING)
     vars(np).setdefault("trapz", np.trapezoid)
     from geomstats.geometry.euclidean import Euclidean
     from geomstats.geometry.riemannian_metric import RiemannianMetric

@@ -21,11 +21,20 @@ from rich.table import Table
 
 import orthodrome as od
 from orthodrome.options import (
+    Browser,
     Columns,
     Data,
+    DataOrModel,
+    Encoded,
+    Folder,
     Header,
+    Host,
+    ImageShape,
     Index,
+    Jobs,
+    MatrixFile,
     Mesh,
+    Port,
     Rho,
     Rtol,
     Sigma,
@@ -192,15 +201,7 @@ def path(
 @app.command(epilog="Example: orthodrome distances points.csv --out D.npy")
 def distances(
     data: Data,
-    out_file: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            help=(
-                "Write the (n, n) matrix: .npy, .csv with labels, or .npz with errors and statuses."
-            ),
-        ),
-    ],
+    out_file: MatrixFile,
     columns: Columns = None,
     index: Index = None,
     standardize: Standardize = False,
@@ -210,18 +211,8 @@ def distances(
     rtol: Rtol = None,
     mesh: Mesh = None,
     tol: Tol = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            help=(
-                "Folder in which finished blocks are kept: stop or kill it, and the same command "
-                "goes on from there. The matrix may then be larger than memory."
-            )
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="Processes to spread the work over; -1: one a core.")
-    ] = None,
+    checkpoint: Folder = None,
+    jobs: Jobs = None,
 ) -> None:
     """All distances between the points of a data set.
 
@@ -341,52 +332,18 @@ def reproduce(
 
 @app.command(epilog="Example: orthodrome explore points.csv")
 def explore(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DATA|MODEL",
-            help=(
-                "Data: csv, tsv, npy or npz. Or a model: a VAE's .safetensors, or a PyTorch "
-                "decoder exported as .pt2."
-            ),
-        ),
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="With a model: the rows that a VAE encodes, or the latent codes of a decoder."
-        ),
-    ] = None,
+    file: DataOrModel,
+    data: Encoded = None,
     columns: Columns = None,
     index: Index = None,
     standardize: Standardize = False,
     header: Header = None,
     sigma: Sigma = None,
     rho: Rho = None,
-    image_shape: Annotated[
-        str | None,
-        typer.Option(
-            help="With a model: height and width of its images, as 28x28; square if left out."
-        ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=65535,
-            help="Where the page is served; 0: any that is free.",
-            show_default="8765",
-        ),
-    ] = None,
-    host: Annotated[
-        str,
-        typer.Option(
-            help="The address it is served at. With another than this, others can reach it."
-        ),
-    ] = "127.0.0.1",
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
-    ] = True,
+    image_shape: ImageShape = None,
+    port: Port = None,
+    host: Host = "127.0.0.1",
+    browser: Browser = True,
 ) -> None:
     """A page in the browser: press two points and see the shortest path between them.
 

@@ -59,6 +59,63 @@ Mesh = Annotated[
 Tol = Annotated[
     float | None, typer.Option(help="Use FixedPoint, with this squared error at a knot.")
 ]
+MatrixFile = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        help=("Write the (n, n) matrix: .npy, .csv with labels, or .npz with errors and statuses."),
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        help=(
+            "Folder in which finished blocks are kept: stop or kill it, and the same command "
+            "goes on from there. The matrix may then be larger than memory."
+        )
+    ),
+]
+Jobs = Annotated[
+    int | None, typer.Option(help="Processes to spread the work over; -1: one a core.")
+]
+DataOrModel = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA|MODEL",
+        help=(
+            "Data: csv, tsv, npy or npz. Or a model: a VAE's .safetensors, or a PyTorch "
+            "decoder exported as .pt2."
+        ),
+    ),
+]
+Encoded = Annotated[
+    Path | None,
+    typer.Option(
+        help="With a model: the rows that a VAE encodes, or the latent codes of a decoder."
+    ),
+]
+ImageShape = Annotated[
+    str | None,
+    typer.Option(
+        help="With a model: height and width of its images, as 28x28; square if left out."
+    ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        help="Where the page is served; 0: any that is free.",
+        show_default="8765",
+    ),
+]
+Host = Annotated[
+    str,
+    typer.Option(help="The address it is served at. With another than this, others can reach it."),
+]
+Browser = Annotated[
+    bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+]
 
 
 def two_numbers(text: str, option: str) -> tuple[int, int]:

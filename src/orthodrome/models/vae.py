@@ -2,7 +2,6 @@
 gives it."""
 
 import dataclasses
-import json
 import numbers
 import warnings
 from collections.abc import Callable, Sequence
@@ -21,12 +20,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from orthodrome import _boundary
 from orthodrome._types import AnyArray, Array, ArrayLike, JaxArray, PyTree, RandomState
 from orthodrome.metrics import Pullback
-from orthodrome.models import losses, training
+from orthodrome.models import files, losses, training
 from orthodrome.models.networks import ACTIVATIONS, MLP, Encoder, Mean, NetworkStd, RBFStd
 from orthodrome.progress import bars
-
-MODEL, FORMAT = "orthodrome.VAE", 1
-"""What a file says it holds, and the version of its layout."""
 
 REACH = 2.0
 """The bumps of the precision decay over so many times their cluster's mean spread: neighbouring
@@ -256,54 +252,21 @@ class VAE(TransformerMixin, BaseEstimator):
         """Write the model to a `.safetensors` file: plain arrays, and the settings as JSON in its
         header."""
         check_is_fitted(self)
-        from safetensors.numpy import save_file
-
         settings = dict(self.settings_)
         if not isinstance(settings["random_state"], numbers.Integral):
             settings["random_state"] = None
-        header = {
-            "model": MODEL,
-            "format": FORMAT,
-            "settings": settings,
-            "features": self.n_features_in_,
-        }
         networks = {"encoder": self.encoder_, "mean": self.mean_, "std": self.std_}
-        arrays = {name: np.array(leaf, order="C") for name, leaf in _named(networks).items()}
-        save_file(
-            arrays,
-            _as_safetensors(file),
-            metadata={"orthodrome": json.dumps(header, default=_plain)},
-        )
+        files.write(file, settings, self.n_features_in_, networks)
 
     @classmethod
     def load(cls, file: str | Path) -> "VAE":
         """Read what `save` wrote."""
-        from safetensors import safe_open
-
-        if not Path(file).exists():
-            raise FileNotFoundError(f"there is no file {file}.")
-        try:
-            with safe_open(file, "numpy") as held:
-                header = json.loads((held.metadata() or {})["orthodrome"])
-                arrays = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118
-        except Exception as error:
-            raise ValueError(
-                f"{file} should be a file written by VAE.save; it cannot be read as one ({error})."
-            ) from None
-        if header.get("model") != MODEL:
-            raise ValueError(
-                f"{file} should be a file written by VAE.save; it is one of {header.get('model')}."
-            )
-        if header["format"] != FORMAT:
-            raise ValueError(
-                f"{file} has layout {header['format']}; this orthodrome reads {FORMAT}: use the "
-                "version that wrote it."
-            )
-        model = cls(**header["settings"])
-        model.settings_, model.n_features_in_ = model.get_params(), header["features"]
-        skeleton = model._skeleton()
-        filled = jax.tree_util.tree_map_with_path(lambda path, _: arrays[_name(path)], skeleton)
-        model.encoder_, model.mean_, model.std_ = filled["encoder"], filled["mean"], filled["std"]
+        settings, features, arrays = files.read(file)
+        model = cls(**settings)
+        model.settings_, model.n_features_in_ = model.get_params(), features
+        networks = files.filled(model._skeleton(), arrays)
+        model.encoder_, model.mean_ = networks["encoder"], networks["mean"]
+        model.std_ = networks["std"]
         return model
 
     def _skeleton(self) -> dict[str, Any]:
@@ -419,24 +382,3 @@ def _after(history: training.History, schedule: training.Schedule) -> training.S
 
 def _in_double(leaf: ArrayLike) -> Array:
     return np.asarray(leaf, dtype=np.float64)
-
-
-def _as_safetensors(file: str | Path) -> Path:
-    path = Path(file)
-    if path.suffix != ".safetensors":
-        raise ValueError(f"file should end in .safetensors; {path.name} arrived.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent}.")
-    return path
-
-
-def _plain(value: np.generic | Sequence[int]) -> Any:
-    return value.item() if isinstance(value, np.generic) else list(value)
-
-
-def _named(tree: PyTree) -> dict[str, Any]:
-    return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
-
-
-def _name(path: tuple[object, ...]) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -19,36 +19,43 @@ are not; `Search.curves` relies on it."""
 
 TOL, MAX_ITER = 1e-2, 100
 """A descent is done when another step promises this fraction of the energy, or after so many
-evaluations."""
+evaluations. With 0.1 and with 1e-3 all 180 paths of `benchmarks/constants.py` stay within 0.1 % of
+the shortest; "all paths stay" below means the same."""
 
 DAMPING = 0.1
 """Steps are damped at least so much where they are damped at all: a descent should end near where
-it began."""
+it began. With 1e-3 and with 1 all paths stay."""
 
 SHORT, QUICK = 4.0, 4
 """A problem is plainly easy if its ends are no further apart than so many of the metric's scales,
 and the descent from the straight line took so few evaluations and never met a second variation that
-was not positive."""
+was not positive. With 1 and 16 scales, and with 2 and 8 evaluations, all paths stay. The values are
+on the careful side: a problem that is wrongly called easy gets a single start."""
 
 BOWS, MORE_BOWS = ((0, 0.25), (1, 0.5)), ((2, 0.12), (3, 0.25), (4, 0.5))
-"""Straight lines are bent into directions with these numbers, by so much of their length."""
+"""Straight lines are bent into directions with these numbers, by so much of their length. Without
+the first bows all paths stay: routes and the smoother metric find the same ones. Without the
+further bows one path of 180 is too long."""
 
 DETOURS = 2
-"""How many routes through other places are tried."""
+"""How many routes through other places are tried. With none and with four all paths stay."""
 
 WIDER = 2.0
-"""How much wider the metric is on which one of the starts is found."""
+"""How much wider the metric is on which one of the starts is found. With 1.4 and with 4
+all paths stay."""
 
 SAME_CURVE, SAME_LENGTH = 0.05, 0.002
 """Two coarse curves are one if they are closer than this, relative to their size in coordinates and
-to their length."""
+to their length. With 0.01 and with 0.2 all paths stay; a smaller value polishes the same path
+twice, a larger one may take two paths for one."""
 
 SLIPS = 1.5
 """A coarse curve that is so many times as long as its Gauss points say has slipped through a ridge
 between them."""
 
 WORSE = 0.01
-"""A coarse curve that is so much longer than the best is not promising."""
+"""A coarse curve that is so much longer than the best is not promising. With
+0.001 and with 0.05 all paths stay."""
 
 
 @dataclasses.dataclass
