@@ -12,7 +12,7 @@ import numpy as np
 
 from orthodrome import _boundary
 from orthodrome._types import AnyArray, Array, ArrayLike, Float, JaxArray, Scalar
-from orthodrome.metrics import moments
+from orthodrome.metrics import closed_forms, moments
 from orthodrome.metrics.base import Jet, Lowering, Metric, Motion, Slope
 from orthodrome.metrics.blocks import Blocks, neighbourhood
 from orthodrome.metrics.defaults import choose_rho, choose_sigma
@@ -302,7 +302,7 @@ class LocalPCA(Metric):
         D = x.shape[1]
         if D <= FEW_SLOPES:
             x, raw = self._sum(x, lambda w, y: w @ moments.monomials(y, 3))
-            return jax.vmap(self._motion)(x, v, raw)
+            return jax.vmap(partial(closed_forms.motion, sigma=self.sigma, rho=self.rho))(x, v, raw)
 
         def both(w: JaxArray, y: JaxArray) -> tuple[JaxArray, JaxArray]:
             features = moments.with_squares(y)
@@ -352,14 +352,6 @@ class LocalPCA(Metric):
         _, pull = self._sum(start, pulled)
         return (pull[:, 1:] - x * pull[:, :1]) / self.sigma**2 - 2 * q * first
 
-    def _motion(
-        self, x: Float[JaxArray, " D"], v: Float[JaxArray, " D"], raw: Float[JaxArray, " F"]
-    ) -> tuple[JaxArray, JaxArray]:
-        m = moments.about(x, *moments.tables(raw, len(x), 3))
-        S = jnp.maximum(jnp.diagonal(m.second), 0.0) + self.rho
-        slope = m.third / self.sigma**2 - 2 * jnp.diag(m.first)  # ∂Sᵢ/∂xⱼ
-        return v * (slope @ v) / S - 0.5 * S * ((v / S) ** 2 @ slope), S
-
     def _jets(self, x: Float[JaxArray, "m D"], v: Float[JaxArray, "m D"]) -> Jet:
         """Closed forms (docs/derivations/energy.md) from moments of the data up to the fourth
         order."""
@@ -384,26 +376,8 @@ class LocalPCA(Metric):
 
             of_a = jax.vmap(partial(moments.tables, dim=D, order=2))(self._sum(start, again)[1])
         second_a = jax.vmap(moments.second_about)(x, *of_a)
-        return jax.vmap(self._jet)(v, q, S, m, of_a[0], second_a)
-
-    def _jet(
-        self,
-        v: Float[JaxArray, " D"],
-        q: Float[JaxArray, " D"],
-        S: Float[JaxArray, " D"],
-        m: moments.Moments,
-        total_a: Scalar,
-        second_a: Float[JaxArray, "D D"],
-    ) -> Jet:
-        slope = m.third / self.sigma**2 - 2 * jnp.diag(m.first)  # ∂Sᵢ/∂xⱼ
-        bend = (  # Σᵢ qᵢ ∂²Sᵢ
-            second_a / self.sigma**4
-            - 2 / self.sigma**2 * (q[:, None] + q[None, :]) * m.second
-            + jnp.diag(2 * q * m.total - total_a / self.sigma**2)
-        )
-        vx = -(v / S**2)[:, None] * slope
-        xx = bend + slope.T @ ((v**2 / S**3)[:, None] * slope)
-        return Jet(0.5 * jnp.sum(v**2 / S), slope.T @ q, v / S, xx, vx.T, jnp.diag(1 / S))
+        jet = partial(closed_forms.jet, sigma=self.sigma)
+        return jax.vmap(jet)(v, q, S, m, of_a[0], second_a)
 
     def smoother(self, factor: float) -> "LocalPCA":
         return eqx.tree_at(lambda metric: metric.sigma, self, np.asarray(factor * self.sigma))
