@@ -44,7 +44,7 @@ CHANGES = {
     "starts.NEIGHBOURS": (1, 4),
     "starts.NOVEL": (0.02, 0.4),
     "Discretisation.search_elements": (8, 32),
-    "Discretisation.elements": (16, 64),
+    "Discretisation.polish_elements": (16, 64),
     "polishing.TOL": (1e-1, 1e-4),
     "polishing.BY_DISTANCE": (0.0, 0.9),
     "polishing.BEATEN": (0.0, 0.03),
@@ -74,7 +74,7 @@ def planar():
 
 def run():
     """Shares of good, bad and certified paths, and milliseconds a path."""
-    programs._KEPT = programs.Kept()  # constants are compiled in
+    programs._PROGRAMS = programs.Programs()  # constants are compiled in
     jax.clear_caches()
     longer, certified, seconds = [], [], 0.0
     for metric, start, end, reference in planar():

@@ -95,9 +95,10 @@ class Metric(eqx.Module):
     def concurrent(self) -> bool:
         """Whether its compiled code may run in several threads at once.
 
-        It may not if it calls batched LAPACK routines (Cholesky, eigenvalues): two such calls at
-        the same time can stop XLA for good (`python benchmarks/lapack_in_threads.py` shows it). A
-        user's function may make such calls, so the default is the safe answer.
+        It may not if it calls batched LAPACK routines (Cholesky, eigenvalues, LU): two such calls
+        at the same time can stop XLA for good, with jax 0.10.2 from d = 32 on
+        (`python benchmarks/lapack_in_threads.py` shows it). A user's function may make such calls,
+        so the default is the safe answer.
         """
         return False
 
