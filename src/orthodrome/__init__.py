@@ -73,7 +73,7 @@ _HOME = {
     "plotting": None,
     "enable_compilation_cache": "compilation",
 }
-"""Where each public name lives; None for a module of its own."""
+"""Where each public name lives, as `room` or `room.file`; None for a module of its own."""
 
 __all__ = [
     "LAND",

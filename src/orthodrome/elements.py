@@ -73,7 +73,7 @@ def at_gauss_points(
     return left + at_points(rule.values), at_points(rule.slopes) / widths[:, None, None]
 
 
-def tested(
+def by_nodes(
     widths: Float[JaxArray, " K"],
     by_x: Float[JaxArray, "K s d"],
     by_v: Float[JaxArray, "K s d"],
@@ -175,7 +175,7 @@ def gradient(
     """The derivative of the energy by the nodes of each element."""
     c, v = at_gauss_points(nodes, widths)
     _, by_x, by_v = metric.slope_along(_flat(c), _flat(v))
-    return tested(widths, by_x.reshape(c.shape), by_v.reshape(c.shape))
+    return by_nodes(widths, by_x.reshape(c.shape), by_v.reshape(c.shape))
 
 
 def hermite(

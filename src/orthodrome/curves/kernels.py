@@ -95,7 +95,8 @@ class SquaredExponential(Stationary):
         """(−1/λ)ⁿ Heₙ(r/λ) φ(r), with the probabilists' Hermite polynomials Heₙ."""
         x = r / self.lengthscale
         hermite = np.polynomial.HermiteE.basis(order)(x)
-        return (-1 / self.lengthscale) ** order * hermite * np.exp(-(x**2) / 2)  # type: ignore[operator]
+        rate = -1 / self.lengthscale  # type: ignore[operator]
+        return rate**order * hermite * np.exp(-(x**2) / 2)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

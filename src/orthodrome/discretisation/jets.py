@@ -38,5 +38,5 @@ def assemble(
     slopes = jnp.asarray(rule.slopes) / widths[:, None, None]
     values = jnp.broadcast_to(rule.values, slopes.shape)
     hessian, laplacian = elements.couple(weight, values, slopes, jet)
-    gradient = elements.tested(widths, jet.x, jet.v)
+    gradient = elements.by_nodes(widths, jet.x, jet.v)
     return ElementwiseModel(jnp.sum(weight * jet.value), gradient, hessian, laplacian)

@@ -22,8 +22,8 @@ evaluations."""
 
 BY_DISTANCE = 0.5
 """Half of a mesh is spread evenly in time, half by distance in coordinates, where the metric
-changes. On the 180 paths of `benchmarks/constants.py` none and nine tenths take as long; half is
-the one that cannot be far off for either kind of curve."""
+changes. With none and with nine tenths by distance, the 180 paths of `benchmarks/constants.py` take
+as long."""
 
 BEATEN = 0.003
 """A curve that is so much longer than a certified one of the same problem is left as it is. With 0
