@@ -1,6 +1,8 @@
 """Paths: shapes, indexing, posterior, files, and what they say of themselves."""
 
 import dataclasses
+import json
+import warnings
 
 import numpy as np
 import pytest
@@ -229,3 +231,30 @@ def test_a_path_with_other_ends_is_moved_to_these(semicircle, solver):
     np.testing.assert_allclose(path([0.0, 1.0]), [a, b], atol=1e-12)
     np.testing.assert_allclose(path.length, od.distance(metric, a, b), rtol=1e-3)
     assert path.converged
+
+
+def test_files_of_the_layout_before_are_still_read(semicircle, tmp_path):
+    """Layout 2 named neither the kind of the curves nor the metric's class, and had no prefixes."""
+    data, _, metric = semicircle
+    for solver in (od.FixedPoint(), od.HennigHauberg(), od.Energy(8, 1)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", od.ConvergenceWarning)
+            path = od.shortest_path(metric, data[0], data[1:4], solver)
+        path.save(tmp_path / "new.npz")
+        arrays = dict(np.load(tmp_path / "new.npz"))
+        header = json.loads(arrays.pop("header").tobytes())
+        curve, _ = header.pop("curve"), header.pop("metric")
+        if "kernel" in curve:
+            kernel = curve["kernel"] | {"name": curve["kernel"]["name"].rpartition(".")[2]}
+            noisy = isinstance(solver, od.HennigHauberg)
+            header |= {"noisy kernel" if noisy else "kernel": kernel}
+            header |= {"calibrated": curve["calibrated"]} if "calibrated" in curve else {}
+        header["format"] = 2
+        text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        plain = {name.removeprefix("curve_"): array for name, array in arrays.items()}
+        del plain["metric_truncation"]
+        np.savez(tmp_path / "old.npz", header=text, **plain)
+        old = od.Path.load(tmp_path / "old.npz")
+        np.testing.assert_array_equal(old(0.3), path(0.3))
+        np.testing.assert_array_equal(old.length, path.length)
+        np.testing.assert_array_equal(old.speed(0.3), path.speed(0.3))
