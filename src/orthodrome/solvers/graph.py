@@ -15,8 +15,8 @@ from orthodrome.solvers.base import Solution, Solver
 from orthodrome.status import Status
 
 NEIGHBOURS = 10
-"""Neighbours each point is joined to. With 5 and with 20 the 180 paths of `benchmarks/constants.py`
-are the same."""
+"""Neighbours each point is joined to. With 5 and with 20, the 180 paths of
+`benchmarks/constants.py` stay within 0.1 % of the shortest."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)

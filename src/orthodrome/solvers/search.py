@@ -34,7 +34,7 @@ on the careful side: a problem that is wrongly called easy gets a single start."
 
 BOWS, MORE_BOWS = ((0, 0.25), (1, 0.5)), ((2, 0.12), (3, 0.25), (4, 0.5))
 """Straight lines are bent into directions with these numbers, by so much of their length. Without
-the first bows all paths stay: routes and the smoother metric find the same ones. Without the
+the first bows all paths stay. Without the
 further bows one path of 180 is too long."""
 
 DETOURS = 2
